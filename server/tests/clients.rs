@@ -10,7 +10,7 @@
 //! only installed if that doesn't start them.
 //!
 //! A scenario that can't be run fails, unless `ROOKERY_SKIP` names it: `clients.foreign`,
-//! `clients.federation`, `clients.pages.two_people_chat_in_browsers`.
+//! `clients.federation`, `clients.pages.two_people_chat_in_browsers`, `clients.night`.
 
 #[macro_use]
 mod clients {
@@ -40,6 +40,12 @@ fn the_bot_in_java_tells_the_time() {
     let output = command.output().expect("Python");
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{}\n{said}", output.status);
+}
+
+/// Full disks, certificates that have ended, damaged databases and the like.
+#[test]
+fn what_goes_wrong_at_night_is_told_and_survived() {
+    clients::scenario::run_night();
 }
 
 scenarios! {

@@ -1,12 +1,11 @@
 //! Running scenarios.
 
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use super::python::python;
 
-/// Runs a scenario, named as script and function; it has to succeed. One that runs out of time is
-/// tried once more: real clients run in real time, which is scarce on a busy machine.
+/// Runs a scenario, named as script and function; it has to succeed.
 #[track_caller]
 pub fn run(scenario: &str) {
     if rookery_needs::skips(&format!("clients.{scenario}")) {
@@ -14,12 +13,28 @@ pub fn run(scenario: &str) {
     }
     rookery_needs::programs(programs(scenario));
     rookery_needs::servers(servers(scenario));
-    let mut output = script(scenario);
-    if output.status.code() == Some(OUT_OF_TIME) {
-        rookery_needs::tried_again(&format!("clients.{scenario}"), &said(&output));
-        output = script(scenario);
+    succeeds(scenario, || script(scenario));
+}
+
+/// Runs the faults of `tests/load/night.py`; the server has to survive and report each.
+#[track_caller]
+pub fn run_night() {
+    if rookery_needs::skips("clients.night") {
+        return;
     }
-    assert!(output.status.success(), "{scenario}: {}\n{}", output.status, said(&output));
+    succeeds("night", || on_server("../tests/load/night.py").output().expect("Python"));
+}
+
+/// Checks that a program succeeds. One that runs out of time is tried once more: real clients run
+/// in real time, which is scarce on a busy machine.
+#[track_caller]
+fn succeeds(name: &str, program: impl Fn() -> Output) {
+    let mut output = program();
+    if output.status.code() == Some(OUT_OF_TIME) {
+        rookery_needs::tried_again(&format!("clients.{name}"), &said(&output));
+        output = program();
+    }
+    assert!(output.status.success(), "{name}: {}\n{}", output.status, said(&output));
 }
 
 fn said(output: &Output) -> String {
@@ -91,18 +106,23 @@ pub fn list() -> String {
 }
 
 fn script(argument: &str) -> Output {
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/run.py");
-    let mut command = python("clients", REQUIREMENTS);
-    command.arg(script).arg(argument);
+    let mut command = on_server("../tests/clients/run.py");
+    command.arg(argument);
     if ["web.", "bosh.", "guests.", "gallery.", "pages."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_NODE", super::node::folder());
     }
     if ["guests.", "gallery.", "pages."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_CONVERSE", super::converse::folder());
     }
-    command.env("ROOKERY", env!("CARGO_BIN_EXE_rookery"));
-    command.env_remove("ROOKERY_DATA_DIR");
     command.output().expect("Python")
+}
+
+/// Returns the command that runs a script, which starts servers of the built binary.
+fn on_server(script: &str) -> Command {
+    let mut command = python("clients", REQUIREMENTS);
+    command.arg(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(script));
+    command.env("ROOKERY", env!("CARGO_BIN_EXE_rookery")).env_remove("ROOKERY_DATA_DIR");
+    command
 }
 
 const REQUIREMENTS: &str = include_str!("../../../tests/clients/requirements.txt");
