@@ -42,6 +42,7 @@ mod cli {
     pub mod person;
     pub mod postgres;
     pub mod profile;
+    mod promtool;
     pub mod restart;
     pub mod rig;
     pub mod s2s;
