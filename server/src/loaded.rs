@@ -315,18 +315,21 @@ mod tests {
     }
 
     #[test]
-    fn modules_that_are_off_are_not_announced() {
+    fn registration_is_announced_to_those_who_may() {
         let directory = tempfile::tempdir().expect("a folder");
         let file = directory.path().join("rookery.toml");
-        let text =
-            "domains = [\"a.example\", \"b.example\"]\n[domain.\"b.example\".modules.register]\nenabled = true\n";
+        let text = "domains = [\"a.example\", \"b.example\", \"c.example\"]\n[domain.\"a.example\".modules.register]\nenabled = false\n\
+             [domain.\"b.example\".modules.register]\nallow_creation = true\n";
         fs::write(&file, text).expect("written");
         let loaded = Loaded::load(ConfigSource::new(Some(file), directory.path().to_owned()), Decoys::default(), None)
             .expect("loaded");
-        let [a, b] = loaded.policy.hosts.as_slice() else { panic!("two hosts") };
-        let announces = |features: &[u8]| String::from_utf8_lossy(features).contains("<register");
-        assert!(!a.registration && !announces(&a.before_login_features));
-        assert!(b.registration && announces(&b.before_login_features));
-        assert_eq!(loaded.certificates.len(), 1, "one self-signed certificate for both");
+        let [a, b, c] = loaded.policy.hosts.as_slice() else { panic!("three hosts") };
+        let announced = [a, b, c].map(|host| {
+            let features = String::from_utf8_lossy(&host.before_login_features);
+            let to_anybody = features.contains("http://jabber.org/features/iq-register");
+            (host.registration, features.contains("urn:xmpp:ibr-token:0"), to_anybody)
+        });
+        assert_eq!(announced, [(false, false, false), (true, true, true), (true, true, false)]);
+        assert_eq!(loaded.certificates.len(), 1, "one self-signed certificate for all");
     }
 }

@@ -177,6 +177,10 @@ fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, PortKind)], admin: &FirstAd
     let options = options(loaded);
     let domain = loaded.config.domains.first().map_or("localhost", |domain| domain.name.as_str());
     let _ = writeln!(steps, "  rookery user add alice@{domain}{options}");
+    let register = loaded.config.domains.first().and_then(|domain| domain.modules.get("register"));
+    if register.is_some_and(|module| module.enabled) {
+        let _ = writeln!(steps, "  rookery user invite {domain}{options}   for a link to choose a name and password");
+    }
     let page = bound.iter().find(|(_, kind)| *kind == PortKind::WebTls).filter(|_| loaded.config.web.chat);
     if let Some((address, _)) = page {
         let _ = writeln!(

@@ -18,6 +18,7 @@ fn server(allow_creation: bool) -> Server {
     let options = vec![
         ("register", "allow_plaintext", Value::Switch(true)),
         ("register", "allow_creation", Value::Switch(allow_creation)),
+        ("register", "users_invite", Value::Switch(true)),
         ("register", "invitation_days", Value::Number(1)),
         ("administration", "admins", Value::List(vec!["bard@example.org".into()])),
     ];
@@ -230,9 +231,22 @@ fn only_those_who_may_make_links() {
             format!("<iq type='set' id='c' to='example.org'><command xmlns='{}' node='{node}'/></iq>", ns::COMMANDS);
         client.ask(&iq)
     };
+    let nodes = |client: &mut Client| {
+        let iq = format!(
+            "<iq type='get' id='l' to='example.org'><query xmlns='{}' node='{}'/></iq>",
+            ns::DISCO_ITEMS,
+            ns::COMMANDS
+        );
+        let listed = client.ask(&iq);
+        let items = listed.child("query", ns::DISCO_ITEMS).expect("a list").children().collect::<Vec<_>>();
+        [INVITE, CREATE].map(|node| items.iter().any(|item| item.attr("node") == Some(node)))
+    };
     assert_eq!(outcome(&ask(&mut romeo, CREATE)), "forbidden");
+    assert_eq!((outcome(&ask(&mut romeo, INVITE)), nodes(&mut romeo)), (String::new(), [true, false]));
     server.reload(|config| config.options.push(("register", "users_invite", Value::Switch(false))));
-    assert_eq!(outcome(&ask(&mut romeo, INVITE)), "forbidden");
+    assert_eq!((outcome(&ask(&mut romeo, INVITE)), nodes(&mut romeo)), ("forbidden".to_owned(), [false, false]));
+    let mut bard = server.login("bard/globe");
+    assert_eq!((outcome(&ask(&mut bard, INVITE)), nodes(&mut bard)), (String::new(), [true, true]));
 }
 
 /// A user who registers without an invitation waits for an operator, who finds the account among
@@ -240,6 +254,7 @@ fn only_those_who_may_make_links() {
 #[test]
 fn accounts_may_wait_for_approval() {
     let options = vec![
+        ("register", "allow_creation", Value::Switch(true)),
         ("register", "allow_plaintext", Value::Switch(true)),
         ("register", "approve", Value::Switch(true)),
         ("administration", "admins", Value::List(vec!["bard@example.org".into()])),

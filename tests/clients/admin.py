@@ -15,7 +15,7 @@ from network import Network
 from person import Person, is_refused
 from rookery import Rookery
 
-ADMIN = '[modules.administration]\nadmins = ["admin@localhost"]\n[modules.register]\nenabled = true\nallow_creation = false\n'
+ADMIN = '[modules.administration]\nadmins = ["admin@localhost"]\n'
 TWO = 'domains = ["localhost", "other.example"]'
 
 
@@ -53,7 +53,7 @@ async def the_overview_says_whether_all_is_well():
         assert (figures["connected"], figures["waiting"], figures["accounts"]) == ("1", "0", "2"), figures
         assert figures["online"] == "1" and "slow" not in figures, figures
         assert figures["version"].count(".") == 2 and figures["uptime"] == "0 min" and figures["disk"], figures
-        server.configure(top="shards = 3\n" if False else "", tables=ADMIN.replace("admins", "admins") + "[web]\nconnections = 77\n")
+        server.configure(tables=ADMIN + "[web]\nconnections = 77\n")
         await server.reload()
         page = browser.get("/admin").text
         assert 'id="to-do"' in page and "<code>web.connections</code> has changed: restart the server for it to take effect." in page, page
@@ -68,7 +68,7 @@ def _tasks(page):
 
 
 async def the_page_speaks_the_language_of_the_browser():
-    tables = ADMIN.replace("enabled = true", "enabled = true\nmin_password = 9")
+    tables = ADMIN + "[modules.register]\nmin_password = 9\n"
     async with Rookery("admin", "alice", tables=tables) as server, Person(server, "alice@localhost") as alice:
         await alice.presence("alice@localhost")
         room = "garden@conference.localhost"
@@ -365,7 +365,7 @@ async def settings_are_found_and_marked():
         _is_well_formed(page)
         page = browser.get("/admin/domains?only=changed").text
         keys = re.findall(r'data-label="Key"><code>([^<]*)', page)
-        assert set(keys) == {"account_bytes", "admins", "allow_creation"}, keys
+        assert set(keys) == {"account_bytes", "admins"}, keys
         page = browser.get("/admin/domains?search=ACCOUNT_BYTES").text
         assert set(re.findall(r'data-label="Key"><code>([^<]*)', page)) == {"account_bytes"} and "<details open>" in page, page
         evil = browser.get("/admin/domains?search=%22%3E%3Cscript%3E").text

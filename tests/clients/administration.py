@@ -10,7 +10,7 @@ from person import Person, is_refused
 from rookery import Rookery
 
 ADMIN = '[modules.administration]\nadmins = ["admin@localhost"]\n'
-CLOSED = "[modules.register]\nenabled = true\nallow_creation = false\n"
+INVITING = "[modules.register]\nusers_invite = true\n"
 NODE = "http://jabber.org/protocol/admin#"
 
 
@@ -153,7 +153,7 @@ async def removal_on_the_command_line_ends_sessions():
 
 
 async def links_are_made_on_the_command_line():
-    async with Rookery("alice", tables=CLOSED) as server:
+    async with Rookery("alice", tables=INVITING) as server:
         link = server.command("user", "invite", "eve@localhost").strip()
         assert link.startswith("xmpp:eve@localhost?register;preauth="), link
         async with Person(server, "alice@localhost") as alice:

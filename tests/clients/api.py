@@ -24,7 +24,6 @@ STAYS = (
     "<field var='FORM_TYPE'><value>http://jabber.org/protocol/muc#roomconfig</value></field>"
     "<field var='muc#roomconfig_persistentroom'><value>1</value></field></x></query></iq>"
 )
-OPEN = "[modules.register]\nenabled = true\nallow_creation = false\n"
 
 
 async def who_has_no_token_learns_nothing():
@@ -147,7 +146,7 @@ async def lists_come_in_parts():
 
 
 async def a_domain_speaks():
-    async with Rookery("alice", "bob", tables=OPEN) as server, Person(server, "alice@localhost") as alice:
+    async with Rookery("alice", "bob") as server, Person(server, "alice@localhost") as alice:
         secret = _token(server, "speaker", ALL)
         send = {"to": "alice@localhost", "body": "Please <call> us", "subject": "Hello"}
         assert _ask(server, "POST", "/domains/localhost/messages", secret, send)[0] == 202
@@ -265,7 +264,7 @@ async def the_api_is_for_those_who_may_come_here():
 
 
 async def schemathesis_finds_nothing():
-    async with Rookery("alice", "bob", tables=OPEN) as server:
+    async with Rookery("alice", "bob") as server:
         secret = _token(server, "tester", ALL)
         config = Path(__file__).with_name("schemathesis.toml")
         base = f"http://127.0.0.1:{server.web_port}/api/v1"

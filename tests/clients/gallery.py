@@ -24,7 +24,7 @@ TABLES = """
 [modules.administration]
 admins = ["admin@localhost"]
 [modules.register]
-enabled = true
+allow_creation = true
 approve = true
 [web]
 title = "Chat of the Smiths"

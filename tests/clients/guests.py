@@ -19,7 +19,8 @@ NODE = os.environ.get("ROOKERY_NODE")
 # The folder for pictures of the pages, if any are wanted.
 WIDTHS = (360, 768, 1100)
 PICTURES = os.environ.get("ROOKERY_PICTURES")
-CLOSED = "[modules.register]\nenabled = true\nallow_creation = false\n"
+INVITING = "[modules.register]\nusers_invite = true\n"
+OFF = "[modules.register]\nenabled = false\n"
 NEW = {"name": "eve", "password": "geheim12", "again": "geheim12"}
 
 
@@ -72,7 +73,7 @@ async def pages_speak_the_readers_language():
 
 
 async def an_invitation_is_accepted_without_a_client():
-    async with Rookery("alice", tables=CLOSED) as server, Person(server, "alice@localhost") as alice:
+    async with Rookery("alice", tables=INVITING) as server, Person(server, "alice@localhost") as alice:
         uri = await _link(alice, "urn:xmpp:invite#invite")
         path = "/invite/" + uri.split("preauth=")[1].split(";")[0]
         browser = Browser(server, tls=True)
@@ -103,7 +104,7 @@ async def an_invitation_is_accepted_without_a_client():
 
 
 async def a_link_is_good_here_or_in_a_client_but_once():
-    async with Rookery(tables=CLOSED) as server:
+    async with Rookery() as server:
         links = [server.command("user", "invite", what).strip() for what in ("localhost", "eve@localhost")]
         tokens = [link.split("preauth=")[1] for link in links]
         browser = Browser(server, tls=True)
@@ -121,7 +122,7 @@ async def a_link_is_good_here_or_in_a_client_but_once():
 
 
 async def a_forgotten_password_is_set_on_a_page():
-    async with Rookery("alice", tables=CLOSED) as server, Person(server, "alice@localhost") as alice:
+    async with Rookery("alice") as server, Person(server, "alice@localhost") as alice:
         token = server.command("user", "reset-link", "alice@localhost").strip().split("preauth=")[1]
         browser = Browser(server, tls=True)
         assert browser.get(f"/invite/{token}").headers["location"] == f"/reset/{token}"
@@ -139,7 +140,7 @@ async def a_forgotten_password_is_set_on_a_page():
 
 
 async def tokens_are_not_guessed():
-    async with Rookery(tables=CLOSED) as server:
+    async with Rookery() as server:
         browser = Browser(server, tls=True)
         link = "/invite/" + server.command("user", "invite", "localhost").strip().split("preauth=")[1]
         statuses = [browser.get(f"/{folder}/{guess}").status for guess in ("a" * 26, "../..", "%00", "x" * 3000, "") * 2 for folder in ("invite", "reset")]
@@ -151,15 +152,15 @@ async def tokens_are_not_guessed():
 
 
 async def links_lead_nowhere_without_the_module():
-    async with Rookery(tables=CLOSED) as server:
+    async with Rookery() as server:
         link = "/invite/" + server.command("user", "invite", "localhost").strip().split("preauth=")[1]
-        server.configure()
+        server.configure(tables=OFF)
         await server.reload()
         assert Browser(server, tls=True).get(link).status == 404
 
 
 async def people_get_their_data_and_leave():
-    async with Rookery("alice", "bob") as server:
+    async with Rookery("alice", "bob", tables=OFF) as server:
         page = Browser(server, tls=True)
         assert 'href="/account"' in page.get("/").text
         form = page.get("/account")
@@ -182,7 +183,7 @@ async def people_get_their_data_and_leave():
             gone = {"name": "alice@localhost", "password": "secret", "act": "remove", "sure": "yes"}
             assert page.post("/account", gone).status == 403
             await alice.quiet()
-            server.configure(tables=CLOSED)
+            server.configure()
             await server.reload()
             assert 'value="remove"' in page.get("/account").text
             unsure = {name: given for name, given in gone.items() if name != "sure"}
@@ -203,7 +204,7 @@ async def somebody_joins_in_a_browser():
     """A person gets from the link to a conversation, on a phone and on a desktop, in light and
     dark; axe finds nothing.
     """
-    async with Rookery("alice", tables=CLOSED) as server, Person(server, "alice@localhost") as alice, Chromium(server) as chromium:
+    async with Rookery("alice", tables=INVITING) as server, Person(server, "alice@localhost") as alice, Chromium(server) as chromium:
         shutil.copytree(Path(CONVERSE) / "web", server.folder / "rookery-data/web")
         base = f"https://localhost:{server.web_tls_port}"
         token = (await _link(alice, "urn:xmpp:invite#invite")).split("preauth=")[1].split(";")[0]

@@ -235,8 +235,7 @@ TABLES = """
 [modules.administration]
 admins = ["admin@localhost"]
 [modules.register]
-enabled = true
-allow_creation = false
+users_invite = true
 [modules.upload]
 url = "https://localhost/upload"
 """

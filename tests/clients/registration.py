@@ -7,8 +7,8 @@ from person import Person, Refused
 from rookery import Rookery
 from wire import Wire
 
-REGISTER = "[modules.register]\nenabled = true\n"
-CLOSED = "[modules.register]\nenabled = true\nallow_creation = false\n"
+REGISTER = "[modules.register]\nallow_creation = true\n"
+INVITING = "[modules.register]\nusers_invite = true\n"
 
 
 async def nobody_can_register_by_default():
@@ -51,7 +51,7 @@ async def invited_people_register():
     """XEP-0401 and XEP-0445: a user's invitation link creates an account although registration is
     closed, and inviter and guest become contacts.
     """
-    async with Rookery("alice", tables=CLOSED) as server, Person(server, "alice@localhost") as alice:
+    async with Rookery("alice", tables=INVITING) as server, Person(server, "alice@localhost") as alice:
         assert await _redeem(server, "eve", "geheim12") == "service-unavailable"
         uri = await _link(alice, "urn:xmpp:invite#invite")
         assert uri.startswith("xmpp:alice@localhost?roster;preauth=") and uri.endswith(";ibr=y"), uri
@@ -66,7 +66,7 @@ async def invited_people_register():
 
 
 async def a_link_sets_a_forgotten_password():
-    async with Rookery("alice", "bob", tables=CLOSED) as server:
+    async with Rookery("alice", "bob") as server:
         link = server.command("user", "reset-link", "alice@localhost").strip()
         assert link.startswith("xmpp:alice@localhost?register;preauth="), link
         token = link.split("preauth=")[1]

@@ -16,7 +16,7 @@ async def the_server_tells_what_it_can():
             assert ("server", "im") in {identity[:2] for identity in info["disco_info"]["identities"]}, info
             for feature in ("http://jabber.org/protocol/disco#info", "urn:xmpp:ping", "urn:xmpp:time", "jabber:iq:version", "msgoffline"):
                 assert feature in info["disco_info"]["features"], (feature, info)
-            assert "jabber:iq:register" not in info["disco_info"]["features"]
+            assert "jabber:iq:register" in info["disco_info"]["features"]
             await alice.client["xep_0030"].get_items(jid="localhost")
             account = await alice.client["xep_0030"].get_info(jid=alice.bare)
             assert ("account", "registered") in {identity[:2] for identity in account["disco_info"]["identities"]}, account

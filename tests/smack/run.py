@@ -49,7 +49,7 @@ bytestreams = ["{ADDRESS}:0"]
 [login]
 scram_iterations = 4096
 [modules.register]
-enabled = true
+allow_creation = true
 min_password = 1
 [modules.bytestreams]
 address = "{ADDRESS}"

@@ -1,4 +1,5 @@
-//! XEP-0077: In-Band Registration. Off by default: a server that anyone may join needs supervision.
+//! XEP-0077: In-Band Registration. By default, administrators invite people, and nobody else can
+//! create an account: a server that anyone may join needs supervision.
 //!
 //! # Layout
 //!
@@ -51,15 +52,11 @@ impl Module for RegisterModule {
     }
 
     fn summary(&self) -> &'static str {
-        "people can create accounts, change passwords and remove their account from their clients"
+        "people who are invited can create an account; users can change their password and remove their account"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
         &[("XEP-0077", "2.4"), ("XEP-0401", "0.5.0"), ("XEP-0445", "0.2.0")]
-    }
-
-    fn on_by_default(&self) -> bool {
-        false
     }
 
     fn options(&self) -> &'static [OptionSpec] {
@@ -103,8 +100,8 @@ const OPTIONS: [OptionSpec; 9] = [
 
 const ALLOW_CREATION: OptionSpec = OptionSpec {
     key: "allow_creation",
-    default: || Value::Switch(true),
-    doc: "anyone can create an account; if false, only people with an invitation can, and users can still change and remove their own",
+    default: || Value::Switch(false),
+    doc: "anyone can create an account; if false, only people with an invitation can",
     check: option::any,
 };
 
@@ -138,7 +135,7 @@ const INSTRUCTIONS: OptionSpec = OptionSpec {
 
 const USERS_INVITE: OptionSpec = OptionSpec {
     key: "users_invite",
-    default: || Value::Switch(true),
+    default: || Value::Switch(false),
     doc: "users can invite people, who become their contacts; if false, only administrators can",
     check: option::any,
 };

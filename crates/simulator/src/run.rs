@@ -525,6 +525,7 @@ fn meet(peer: PeerPlan, config: &mut Config) -> SimulatedPeer {
 /// Returns the settings that all runs share.
 fn configuration() -> Config {
     let options = vec![
+        ("register", "allow_creation", Value::Switch(true)),
         ("register", "allow_plaintext", Value::Switch(true)),
         ("register", "per_address_seconds", Value::Number(0)),
         ("administration", "admins", Value::List(vec![bare(0)])),

@@ -165,7 +165,7 @@ pub(super) const SHORT: [(&str, &[&str]); 8] = [
 /// The options of the short form, by module.
 pub(super) const SHORT_MODULES: [(&str, &[&str]); 5] = [
     ("administration", &["admins"]),
-    ("register", &[ENABLED, "allow_creation"]),
+    ("register", &["allow_creation", "users_invite"]),
     ("rooms", &["create", "default_persistent"]),
     ("archive", &["expire_days"]),
     ("upload", &["max_bytes", "keep_days"]),

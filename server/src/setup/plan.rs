@@ -258,9 +258,6 @@ fn text(domain: &str, issues: bool, https: bool, federation: bool, services: &[&
         let services = (!services.is_empty()).then(|| format!("services = {services:?}"));
         table("tls.acme", &std::iter::once("enabled = true".to_owned()).chain(services).collect::<Vec<_>>());
     }
-    let invitations =
-        ["enabled = true            # for invitations,", "allow_creation = false    # and for nobody without one"];
-    table("modules.register", &invitations.map(str::to_owned));
     text
 }
 

@@ -7,6 +7,7 @@ use rookery_operations::Refusal;
 use rookery_operations::invitations::uri;
 use rookery_operations::invitations::{self, LinkPurpose};
 use rookery_store::{Invitation, wait};
+use rookery_stream::c2s::LoginKind;
 use serde_json::json;
 
 use crate::arguments::ShownAs;
@@ -79,11 +80,15 @@ fn make(
     database: &OpenedDatabase,
 ) -> Result<Invitation, Refusal> {
     let domain = what.domain();
-    let is_on =
-        config.domain(domain).and_then(|domain| domain.modules.get("register")).is_some_and(|module| module.enabled);
-    if !is_on {
+    let served = config.domain(domain);
+    if served.is_some_and(|domain| domain.login.kind() != LoginKind::Own) {
         return Err(Refusal::Off(format!(
-            "links need the module `register` in {domain}: set `enabled = true` in [modules.register], and `allow_creation = false` to keep others out"
+            "there are no links for {domain}: [domain.\"{domain}\".login] says who has an account there"
+        )));
+    }
+    if !served.and_then(|domain| domain.modules.get("register")).is_some_and(|module| module.enabled) {
+        return Err(Refusal::Off(format!(
+            "links need the module `register`, which the configuration switches off in {domain}"
         )));
     }
     let made = wait(invitations::make(&database.stores, wanted, days, clock::now() * 1000))??;

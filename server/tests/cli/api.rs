@@ -177,7 +177,6 @@ fn files_of_a_user_are_listed_without_their_addresses() {
 #[test]
 fn links_are_listed_and_revoked() {
     let rig = CliRig::new();
-    rig.write("rookery.toml", &with("[modules.register]\nenabled = true\nallow_creation = false\n"));
     rig.run_with(&["user", "add", "alice@localhost", "--password-stdin"], "secret-secret\n").fine();
     let token = rig.run(&["token", "add", "test", "--scope", "invitations:write"]).fine().trim().to_owned();
     let (server, said) = rig.serve();

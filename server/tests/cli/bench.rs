@@ -30,7 +30,7 @@ fn logins_are_measured_with_rosters() {
 #[test]
 fn accounts_of_a_load_are_made_and_removed_with_all_they_left() {
     let rig = CliRig::new();
-    let tables = "[modules.register]\nenabled = true\nmin_password = 1\n";
+    let tables = "[modules.register]\nallow_creation = true\nmin_password = 1\n";
     rig.write("rookery.toml", &format!("{FREE_PORTS}{tables}"));
     let (_server, said) = rig.serve();
     let host =

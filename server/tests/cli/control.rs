@@ -267,7 +267,6 @@ const NOTED: [&str; 6] = [
 #[test]
 fn commands_on_the_database_are_noted_by_the_running_server() {
     let rig = CliRig::fresh();
-    rig.write("rookery.toml", &format!("{FREE_PORTS}[modules.register]\nenabled = true\n"));
     let (server, _) = rig.serve();
     commands_on_the_database(&rig);
     let log = server.log();
@@ -280,7 +279,6 @@ fn commands_on_the_database_are_noted_by_the_running_server() {
 #[test]
 fn commands_without_a_server_are_noted_in_the_database() {
     let rig = CliRig::new();
-    rig.write("rookery.toml", &format!("{FREE_PORTS}[modules.register]\nenabled = true\n"));
     add(&rig, "romeo@localhost");
     commands_on_the_database(&rig);
     rig.run(&["user", "disable", "romeo@localhost"]).fine();

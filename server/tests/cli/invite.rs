@@ -3,10 +3,14 @@
 use super::rig::{CliRig, FREE_PORTS};
 
 #[test]
-fn links_are_made_where_people_can_register() {
+fn links_are_made_unless_the_configuration_forbids_them() {
     let rig = CliRig::new();
+    let with = |tables: &str| rig.write("rookery.toml", &format!("{FREE_PORTS}{tables}"));
+    with("[modules.register]\nenabled = false\n");
     rig.run(&["user", "invite", "localhost"]).failed(1, "links need the module `register`");
-    rig.write("rookery.toml", &format!("{FREE_PORTS}[modules.register]\nenabled = true\nallow_creation = false\n"));
+    with("[domain.localhost.login]\nanonymous = true\n");
+    rig.run(&["user", "invite", "localhost"]).failed(1, "[domain.\"localhost\".login] says who has an account there");
+    with("");
     let link = rig.run(&["user", "invite", "localhost"]).fine();
     assert!(link.starts_with("xmpp:localhost?register;preauth=") && link.trim_end().len() == 58, "{link}");
     let named = rig.run(&["user", "invite", "romeo@localhost", "--days", "1"]).fine();
@@ -23,15 +27,14 @@ fn links_are_made_where_people_can_register() {
 #[test]
 fn links_lead_to_a_page_where_browsers_find_one() {
     let rig = CliRig::new();
-    let register = "[modules.register]\nenabled = true\n";
-    rig.write("rookery.toml", &format!("[listen]\nweb_tls = [\"127.0.0.1:21443\"]\n{register}"));
+    rig.write("rookery.toml", "[listen]\nweb_tls = [\"127.0.0.1:21443\"]\n");
     let ended = rig.run(&["user", "invite", "localhost"]);
     assert!(ended.err.contains("xmpp:localhost?register;preauth="), "{}", ended.err);
     let link = ended.fine();
     let token = link.trim_end().strip_prefix("https://localhost:21443/invite/");
     assert_eq!(token.map(str::len), Some(26), "{link}");
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "secret\n").fine();
-    rig.write("rookery.toml", &format!("[web]\npublic_host = \"chat.example.org\"\n{register}"));
+    rig.write("rookery.toml", "[web]\npublic_host = \"chat.example.org\"\n");
     let link = rig.run(&["user", "reset-link", "romeo@localhost"]).fine();
     assert!(link.starts_with("https://chat.example.org/reset/"), "{link}");
 }

@@ -40,6 +40,7 @@ fn the_first_start_makes_everything_and_says_so() {
     for words in [
         "connect a client as admin@localhost with the password in that file to localhost",
         "rookery user add alice@localhost",
+        "rookery user invite localhost",
         "rookery check",
     ] {
         assert!(said.contains(words), "{words:?} is not in:\n{said}");

@@ -194,7 +194,7 @@ fn newcomer(server: &Server) -> Client {
 
 fn open_server(more: &[(&'static str, Value)]) -> Server {
     let mut options: Vec<_> = more.iter().map(|(key, value)| ("strangers", *key, value.clone())).collect();
-    options.push(("register", "allow_plaintext", Value::Switch(true)));
+    options.extend(["allow_creation", "allow_plaintext"].map(|key| ("register", key, Value::Switch(true))));
     Server::with(Config { options, login_seconds: 10_000_000, ..Config::default() })
 }
 

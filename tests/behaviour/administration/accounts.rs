@@ -122,8 +122,9 @@ fn passwords_are_changed() {
 
 #[test]
 fn the_next_owner_of_an_administrators_name_has_no_rights() {
-    let register = ("register", "allow_plaintext", rookery_hub::Value::Switch(true));
-    let scene = AdministrationScene::with(Config { options: vec![register], ..Config::default() });
+    let register = ["allow_creation", "allow_plaintext"];
+    let options = register.map(|key| ("register", key, rookery_hub::Value::Switch(true))).to_vec();
+    let scene = AdministrationScene::with(Config { options, ..Config::default() });
     // The administrator removes its account; the next owner of the name doesn't get the rights.
     let mut admin = scene.admin;
     admin.send("<iq type='set' id='r' to='example.org'><query xmlns='jabber:iq:register'><remove/></query></iq>");

@@ -8,13 +8,13 @@ use rookery_store::{StoreError, wait};
 use rookery_stream::error::StreamError;
 use rookery_xml::{Element, ns};
 
-use super::stage::{DOMAIN, ModuleStage, NOON, refused, result, set};
+use super::stage::{DOMAIN, ModuleStage, NOON, refused, result, set, switch_off};
 
 const GET: &str = "<query xmlns='jabber:iq:register'/>";
 const REMOVE: &str = "<query xmlns='jabber:iq:register'><remove/></query>";
 
 fn on(settings: &mut Settings) {
-    set(settings, "register", "min_password", Value::Number(8));
+    set(settings, "register", "allow_creation", Value::Switch(true));
 }
 
 fn form(username: &str, password: &str) -> String {
@@ -40,9 +40,18 @@ fn announced(stage: &ModuleStage) -> bool {
 }
 
 #[test]
-fn off_by_default() {
+fn nobody_creates_an_account_by_default() {
     let mut stage = ModuleStage::new();
     assert!(!announced(&stage));
+    for (type_, query) in [("get", GET.to_owned()), ("set", form("benvolio", "a long password"))] {
+        refused(&stage.guest(guest("192.0.2.1"), type_, &query), "service-unavailable", "cancel");
+    }
+    assert!(!exists(&stage, "benvolio@example.org"));
+}
+
+#[test]
+fn without_the_module_nobody_removes_an_account() {
+    let mut stage = ModuleStage::with(|settings| switch_off(settings, "register"));
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     refused(&stage.ask(link, "set", DOMAIN, REMOVE), "service-unavailable", "cancel");
@@ -119,17 +128,16 @@ fn passwords_are_not_taken_in_the_clear_unless_the_operator_says_so() {
     for (type_, query) in [("get", GET.to_owned()), ("set", form("benvolio", "a long password"))] {
         refused(&stage.guest(insecure, type_, &query), "not-authorized", "auth");
     }
-    let mut stage = ModuleStage::with(|settings| set(settings, "register", "allow_plaintext", Value::Switch(true)));
+    let mut stage = ModuleStage::with(|settings| {
+        on(settings);
+        set(settings, "register", "allow_plaintext", Value::Switch(true));
+    });
     assert_eq!(result(&stage.guest(insecure, "set", &form("benvolio", "a long password"))), None);
 }
 
 #[test]
-fn creation_can_be_off_while_the_rest_is_on() {
-    let mut stage = ModuleStage::with(|settings| set(settings, "register", "allow_creation", Value::Switch(false)));
-    assert!(!announced(&stage));
-    for (type_, query) in [("get", GET.to_owned()), ("set", form("benvolio", "a long password"))] {
-        refused(&stage.guest(guest("192.0.2.1"), type_, &query), "service-unavailable", "cancel");
-    }
+fn accounts_are_changed_where_none_are_created() {
+    let mut stage = ModuleStage::new();
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     assert!(result(&stage.ask(link, "get", DOMAIN, GET)).is_some());

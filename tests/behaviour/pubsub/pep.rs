@@ -294,7 +294,8 @@ fn account_discovery() {
 /// A removed account leaves nothing behind for the next account of its name.
 #[test]
 fn a_removed_account_has_no_nodes() {
-    let options = vec![("register", "allow_plaintext", rookery_hub::Value::Switch(true))];
+    let register = ["allow_creation", "allow_plaintext"];
+    let options = register.map(|key| ("register", key, rookery_hub::Value::Switch(true))).to_vec();
     let config = rookery_testkit::Config { options, ..Default::default() };
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::on(Server::with(config));
     set(&mut francisco, SERVICE, "<create node='n'/>");

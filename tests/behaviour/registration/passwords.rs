@@ -77,6 +77,7 @@ fn so_does_one_that_a_link_sets_or_the_command_line() {
 #[test]
 fn every_way_hashes_as_often_as_the_operator_wants() {
     let options = vec![
+        ("register", "allow_creation", Value::Switch(true)),
         ("register", "allow_plaintext", Value::Switch(true)),
         ("administration", "admins", Value::List(vec!["bard@example.org".into()])),
     ];

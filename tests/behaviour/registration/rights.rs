@@ -15,6 +15,7 @@ use super::{fill_in, guest, link, outcome, show};
 fn server() -> Server {
     let list = |names: &[&str]| Value::List(names.iter().map(|name| (*name).to_owned()).collect());
     let options = vec![
+        ("register", "allow_creation", Value::Switch(true)),
         ("register", "allow_plaintext", Value::Switch(true)),
         ("administration", "admins", list(&["bard@example.org"])),
         ("rooms", "admins", list(&["bill@example.org"])),

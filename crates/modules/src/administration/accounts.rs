@@ -15,6 +15,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Add a user",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             let form = form("Adding a User", "Fill out this form to add a user.")
                 .field(Field::jid_single("accountjid").label("The Jabber ID for the account to be added").required())
@@ -29,6 +30,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Delete users",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             order.ask(world, accounts_form("Deleting a User", "Fill out this form to delete a user."))
         }],
@@ -39,6 +41,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Disable users",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             order.ask(world, accounts_form("Disabling a User", "Fill out this form to disable a user."))
         }],
@@ -49,6 +52,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Re-enable users",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             order.ask(world, accounts_form("Re-Enable a User", "Fill out this form to re-enable a user."))
         }],
@@ -62,6 +66,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "End sessions of users",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             let instructions = "Fill out this form to end a user's session.";
             order.ask(world, accounts_form("Ending a User Session", instructions));
@@ -78,6 +83,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Change the password of a user",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             let form = account_form("Changing a User Password", "Fill out this form to change a user's password.");
             let password = Field::text_private("password").label("The password for this account");
@@ -94,6 +100,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Empty archives of users",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             let instructions = "The messages that these users have sent and received are removed from their archives.";
             order.ask(world, accounts_form("Emptying Archives", instructions));

@@ -18,6 +18,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Get the roster of a user",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             ask(world, order, "Getting a User's Roster", "Fill out this form to get a user's roster.")
         }],
@@ -28,6 +29,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Get the time when a user was last online",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             ask(
                 world,
@@ -43,6 +45,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Get statistics of a user",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             order.ask(world, account_form("Get User Statistics", "Fill out this form to gather user statistics."));
         }],

@@ -82,11 +82,11 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
 ];
 
 const fn number(node: &'static str, name: &'static str, run: CommandStep) -> AdHocCommand {
-    AdHocCommand { node, name, module: NAME, may: Rights::Admin, stages: &[], run }
+    AdHocCommand { node, name, module: NAME, may: Rights::Admin, switch: None, stages: &[], run }
 }
 
 const fn list(node: &'static str, name: &'static str, run: CommandStep) -> AdHocCommand {
-    AdHocCommand { node, name, module: NAME, may: Rights::Admin, stages: &[ask], run }
+    AdHocCommand { node, name, module: NAME, may: Rights::Admin, switch: None, stages: &[ask], run }
 }
 
 /// Asks for the number of entries; the standard leaves it to services how further ones are

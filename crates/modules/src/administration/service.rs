@@ -20,6 +20,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Send an announcement to online users",
         module: announce::NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             let form = form(
                 "Making an Announcement",
@@ -39,6 +40,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Set the message of the day",
         module: announce::NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             let form = form("Setting the Message of the Day", "Fill out this form to set the message of the day.");
             order.ask(world, with_text(form, "motd", "Message of the Day", None));
@@ -61,6 +63,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Edit the message of the day",
         module: announce::NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             let domain = order.domain().to_owned();
             announce::motd(world, &domain, |world, text| match text {
@@ -90,6 +93,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Delete the message of the day",
         module: announce::NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[],
         run: |world, order| {
             let domain = order.domain().to_owned();
@@ -107,6 +111,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Set the welcome message",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             let kept = welcome::text(&world.stores, order.domain());
             world.wait(kept, move |world, kept| {
@@ -131,6 +136,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Delete the welcome message",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[],
         run: |world, order| set_welcome(world, order, String::new(), "there is no welcome message any more"),
     },
@@ -139,6 +145,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Edit the list of administrators",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[ask_admins],
         run: set_admins,
     },
@@ -147,6 +154,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Restart the server",
         module: NAME,
         may: Rights::Server,
+        switch: None,
         stages: &[|world, order| ask_end(world, order, "Restarting the Service", "restart")],
         run: |world, order| end(world, order, Wish::Restart),
     },
@@ -155,6 +163,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Shut the server down",
         module: NAME,
         may: Rights::Server,
+        switch: None,
         stages: &[|world, order| ask_end(world, order, "Shutting Down the Service", "shut down")],
         run: |world, order| end(world, order, Wish::Stop),
     },

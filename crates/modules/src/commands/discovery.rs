@@ -17,10 +17,13 @@ pub(crate) fn items(world: &mut World, iq: Iq) {
             Ok(rights) => rights,
             Err(error) => return world.reply_error(&iq, error),
         };
-        let commands = world.domain(iq.to.domain()).into_iter().flat_map(of_domain);
+        let domain = world.domain(iq.to.domain());
+        let commands = domain
+            .into_iter()
+            .flat_map(|domain| of_domain(domain).filter(move |command| rights >= command.least(domain)));
         let mut reply = iq.result();
         reply.start_ns("query", ns::DISCO_ITEMS).attr("node", ns::COMMANDS);
-        for command in commands.filter(|command| rights >= command.may) {
+        for command in commands {
             reply.start("item").attr("jid", iq.to.as_str()).attr("node", command.node).attr("name", command.name).end();
         }
         world.reply(&iq, reply);
@@ -39,9 +42,10 @@ pub(crate) fn info(world: &mut World, iq: &Iq, node: &str) -> bool {
         return true;
     }
     let Some(command) = find(domain, node) else { return false };
+    let least = command.least(domain);
     let (domain, iq) = (domain.name.clone(), iq.clone());
     with_rights(world, &domain, &iq.from.clone(), move |world, rights| match rights {
-        Ok(rights) if rights >= command.may => describe(world, &iq, command),
+        Ok(rights) if rights >= least => describe(world, &iq, command),
         Ok(_) => world.reply_error(&iq, Condition::Forbidden),
         Err(error) => world.reply_error(&iq, error),
     });

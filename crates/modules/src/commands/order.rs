@@ -1,7 +1,7 @@
 //! A command, and one in progress, as the command itself sees it.
 
 use rookery_hub::failure::condition;
-use rookery_hub::{Iq, World};
+use rookery_hub::{Domain, Iq, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::Form;
 use rookery_operations::rights::Rights;
@@ -21,10 +21,21 @@ pub(crate) struct AdHocCommand {
     pub module: &'static str,
     /// The least right that allows a user to run it.
     pub may: Rights,
+    /// The switch of the module that leaves it to administrators while it is off.
+    pub switch: Option<&'static str>,
     /// The stages: each makes a form and hands it to [`CommandOrder::ask`].
     pub stages: &'static [CommandStep],
     /// Carries the command out once all forms are filled in.
     pub run: CommandStep,
+}
+
+impl AdHocCommand {
+    /// Returns the least right that allows a user of a domain to run it.
+    pub fn least(&self, domain: &Domain) -> Rights {
+        let options = domain.module(self.module);
+        let is_off = self.switch.is_some_and(|switch| options.is_none_or(|options| !options.switch(switch)));
+        if is_off { self.may.max(Rights::Admin) } else { self.may }
+    }
 }
 
 /// A part of a command.

@@ -26,12 +26,13 @@ pub(super) fn handle(world: &mut World, iq: Iq) {
         Ok(read) => read,
         Err(error) => return world.reply_error(&iq, error),
     };
-    let Some(command) = world.domain(iq.to.domain()).and_then(|domain| find(domain, node)) else {
+    let found = world.domain(iq.to.domain()).and_then(|domain| Some((find(domain, node)?, domain)));
+    let Some((command, least)) = found.map(|(command, domain)| (command, command.least(domain))) else {
         return world.reply_error(&iq, Condition::ItemNotFound);
     };
     let (domain, from) = (iq.to.domain().to_owned(), iq.from.clone());
     with_rights(world, &domain, &from, move |world, rights| match rights {
-        Ok(rights) if rights >= command.may => permitted(world, iq, command, action),
+        Ok(rights) if rights >= least => permitted(world, iq, command, action),
         Ok(_) => world.reply_error(&iq, Condition::Forbidden),
         Err(error) => world.reply_error(&iq, error),
     });

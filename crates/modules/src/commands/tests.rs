@@ -19,6 +19,7 @@ pub(super) const COMMANDS: &[AdHocCommand] = &[AdHocCommand {
     name: "Configure Service",
     module: NAME,
     may: Rights::Account,
+    switch: None,
     stages: &[
         |world, order| order.ask(world, Form::new("form").field(Field::list_single("service").required())),
         |world, order| order.ask(world, Form::new("form").field(Field::list_single("state").required())),

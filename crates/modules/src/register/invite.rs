@@ -20,6 +20,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Invite somebody",
         module: NAME,
         may: Rights::Account,
+        switch: Some(USERS_INVITE.key),
         stages: &[],
         run: invite,
     },
@@ -28,6 +29,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Invite somebody to create an account",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             let form = Form::new("form")
                 .title("Inviting a New User")
@@ -43,6 +45,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
         name: "Create a link to set a new password",
         module: NAME,
         may: Rights::Admin,
+        switch: None,
         stages: &[|world, order| {
             let form = Form::new("form")
                 .title("Setting a New Password")
@@ -56,10 +59,6 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
 
 /// Creates an invitation to become a contact (XEP-0401 §3.1).
 fn invite(world: &mut World, order: CommandOrder) {
-    let allows = world.options(order.domain(), NAME);
-    if !allows.is_some_and(|options| options.switch(USERS_INVITE.key)) {
-        return order.refuse(world, Condition::Forbidden);
-    }
     let owner = Some(order.from().to_bare()).filter(|owner| owner.domain() == order.domain());
     if owner.is_none() {
         return order.refuse(world, Condition::Forbidden);

@@ -351,7 +351,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     motd_is_gone: "The message of the day was removed.",
     text_bounds: "there must be a text, of at most {} characters",
     // Invitations.
-    register_off: "Links need the module `register`, which is off in {}: set `enabled = true` in `[modules.register]`, and `allow_creation = false` to keep others out.",
+    register_off: "Links need the module `register`, which is off in {}. The configuration switches it off by `enabled = false` in `[modules.register]`, or its own `login` table says who has an account there.",
     to_create: "To create an account",
     to_reset: "To set a new password",
     only_for_name: "Only for an account with this name; if empty, people choose one themselves.",

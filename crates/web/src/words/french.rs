@@ -360,8 +360,8 @@ pub const FRENCH: AdminWords = AdminWords {
     motd_is_gone: "Il n’y a plus de message du jour.",
     text_bounds: "il faut un texte, de {} caractères au plus",
     // Invitations.
-    register_off: "Les liens ont besoin du module `register`, désactivé dans {} : mettez `enabled = true` sous \
-             `[modules.register]`, et `allow_creation = false` pour que les autres restent dehors.",
+    register_off: "Les liens ont besoin du module `register`, désactivé dans {} : par `enabled = false` sous `[modules.register]`, \
+             ou parce que sa table `login` décide qui y a un compte.",
     to_create: "Pour créer un compte",
     to_reset: "Pour choisir un nouveau mot de passe",
     only_for_name: "Seulement pour un compte de ce nom ; laissé vide, on en choisit un.",

@@ -360,8 +360,8 @@ pub const GERMAN: AdminWords = AdminWords {
     motd_is_gone: "Es gibt keine Nachricht des Tages mehr.",
     text_bounds: "es braucht einen Text von höchstens {} Zeichen",
     // Invitations.
-    register_off: "Links brauchen das Modul `register`, das in {} ausgeschaltet ist: setze `enabled = true` unter \
-             `[modules.register]`, und `allow_creation = false`, damit andere draußen bleiben.",
+    register_off: "Links brauchen das Modul `register`, das in {} ausgeschaltet ist: durch `enabled = false` unter `[modules.register]`, \
+             oder weil seine Tabelle `login` bestimmt, wer dort ein Konto hat.",
     to_create: "Um ein Konto anzulegen",
     to_reset: "Um ein neues Passwort zu setzen",
     only_for_name: "Nur für ein Konto dieses Namens; bleibt es leer, wird einer gewählt.",

@@ -360,8 +360,8 @@ pub const SPANISH: AdminWords = AdminWords {
     motd_is_gone: "Ya no hay mensaje del día.",
     text_bounds: "tiene que haber un texto, de {} caracteres como máximo",
     // Invitations.
-    register_off: "Los enlaces necesitan el módulo `register`, desactivado en {}: pon `enabled = true` debajo de \
-             `[modules.register]`, y `allow_creation = false` para que otros se queden fuera.",
+    register_off: "Los enlaces necesitan el módulo `register`, desactivado en {}: por `enabled = false` debajo de `[modules.register]`, \
+             o porque su tabla `login` decide quién tiene cuenta allí.",
     to_create: "Para crear una cuenta",
     to_reset: "Para poner una contraseña nueva",
     only_for_name: "Solo para una cuenta con este nombre; si queda vacío, se elige uno.",
