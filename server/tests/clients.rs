@@ -14,6 +14,8 @@
 
 #[macro_use]
 mod clients {
+    #[macro_use]
+    pub mod behind;
     pub mod converse;
     pub mod node;
     pub mod python;
@@ -25,7 +27,7 @@ mod clients {
 use std::path::Path;
 use std::process::Command;
 
-use clients::scenario::run;
+use clients::scenario::{run, run_behind};
 
 /// Runs the bot in Java of `examples`, which uses Smack, as the first step of `tests/smack/run.py`.
 #[test]
@@ -394,6 +396,65 @@ scenarios! {
         the_bot_tells_the_time
         the_component_rolls_dice
         the_shell_makes_an_account
+    }
+}
+
+// At least one scenario for each client and each of the protocols that it speaks;
+// `tests/clients/behind.py` runs all others, too.
+behind! {
+    login {
+        every_mechanism_works
+        the_newer_of_two_with_one_resource_stays
+    }
+    contacts {
+        a_contact_is_asked_and_approves
+    }
+    privacy {
+        who_is_blocked_gets_nothing_through
+    }
+    messages {
+        a_thousand_arrive_in_order
+        all_devices_of_a_user_get_them
+        messages_wait_for_who_is_away
+    }
+    mobile {
+        a_session_goes_on_after_a_break
+        who_is_away_is_pushed_to
+    }
+    archive {
+        a_conversation_is_kept_for_both
+    }
+    multicast {
+        one_message_reaches_all_and_shows_what_it_may
+    }
+    rooms {
+        people_talk_in_a_room
+        an_owner_rules
+    }
+    pubsub {
+        who_subscribes_is_notified
+        contacts_hear_of_news_that_they_want
+        an_avatar_is_the_photo_of_the_card
+    }
+    web {
+        xmppjs_chats_over_websocket
+        strophe_chats_over_websocket
+        stanza_chats_over_websocket
+        files_are_shared
+    }
+    bosh {
+        strophe_chats_over_bosh
+        stanza_goes_on_over_bosh
+    }
+    aio {
+        rooms_are_entered_and_talked_in
+    }
+    others {
+        aioxmpp_logs_in_and_chats
+        go_sendxmpp_sends_and_listens
+    }
+    terminal {
+        profanity_logs_in_and_chats
     }
 }
 

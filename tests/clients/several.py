@@ -1,13 +1,15 @@
 """Runs three nodes of a cluster behind a balancer in place of one server, for the scenarios of real
 clients.
 
-`tests/clients/behind.py` runs them so. Each connection goes to the next node, whatever its purpose;
-so does each BOSH request with its own connection. Commands run on the first node.
+`tests/clients/behind.py` runs them so, and `server/tests/clients/behind.rs` some of them. Each
+connection goes to the next node that accepts it, whatever its purpose; so does each BOSH request
+with its own connection. Commands run on the first node.
 """
 
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import threading
@@ -31,8 +33,14 @@ def behind(rookery):
             for number in range(1, NODES + 1):
                 folder = self.folder if number == 1 else self.folder / f"n{number}"
                 (folder / "rookery-data").mkdir(0o700, parents=True, exist_ok=True)
+                uploads = folder / "rookery-data/uploads"
+                # A file may be fetched from another node than the one that got it.
+                if number == 1:
+                    uploads.mkdir(0o700, exist_ok=True)
+                elif not uploads.is_symlink():
+                    uploads.symlink_to(self.folder / "rookery-data/uploads")
                 of_cluster = f'[cluster]\nnode = "n{number}"\nredis = "{BEHIND["redis"]}"\nlease_seconds = 2\n'
-                store = f'[store]\nurl = "{self.database}"\nconnections = 2\n'
+                store = f'[store]\nurl = "{self.database}"\nconnections = 2\ndurability = "trust"\n'
                 rookery.write(folder, top=top, listen=listen, tables=f"{tables}\n{store}{of_cluster}")
 
         async def start(self):
@@ -47,7 +55,30 @@ def behind(rookery):
                 await node.start()
                 ports.append(self._ports(node))
             self.doors = [await _Door(list(of_kind)).open() for of_kind in zip(*ports, strict=True)]
+            self._show_doors()
+
+        def _show_doors(self):
             self.port, self.tls_port, self.web_port, self.web_tls_port = (door.port for door in self.doors)
+
+        @property
+        def nodes(self):
+            return [self, *self.others]
+
+        def kill(self, number):
+            """Kills a node; the first has the number 0."""
+            process = self.nodes[number].process
+            process.kill()
+            process.wait()
+
+        async def revive(self, number):
+            """Starts a node that was killed, and waits until it has accounts again."""
+            node = self.nodes[number]
+            await rookery.start(node)
+            for door, port in zip(self.doors, self._ports(node), strict=True):
+                door.ports[number] = port
+            self._show_doors()
+            while not re.search(rf"^n{number + 1} .* up ", self.command("node", "list"), re.M):
+                await asyncio.sleep(0.2)
 
         @staticmethod
         def _ports(node):
@@ -116,12 +147,10 @@ class _Door:
             task.cancel()
 
     async def _serve(self, reader, writer):
-        self.turn += 1
         self.tasks.add(asyncio.current_task())
         theirs = None
         try:
-            port = self.ports[self.turn % len(self.ports)]
-            back, theirs = await asyncio.open_connection("127.0.0.1", port)
+            back, theirs = await self._next()
             await asyncio.gather(_pass_on(reader, theirs), _pass_on(back, writer))
         except (OSError, asyncio.CancelledError):
             pass
@@ -130,6 +159,17 @@ class _Door:
             for end in (writer, theirs):
                 if end:
                     end.close()
+
+    async def _next(self):
+        """Connects to the next node that is there."""
+        for _ in self.ports[1:]:
+            self.turn += 1
+            try:
+                return await asyncio.open_connection("127.0.0.1", self.ports[self.turn % len(self.ports)])
+            except ConnectionError:
+                pass
+        self.turn += 1
+        return await asyncio.open_connection("127.0.0.1", self.ports[self.turn % len(self.ports)])
 
 
 async def _pass_on(reader, writer):

@@ -3,17 +3,37 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use super::behind::{self, BEHIND};
 use super::python::python;
 
 /// Runs a scenario, named as script and function; it has to succeed.
 #[track_caller]
 pub fn run(scenario: &str) {
-    if rookery_needs::skips(&format!("clients.{scenario}")) {
+    // The scenarios of `nodes.py` kill nodes.
+    let needs_nodes = scenario.starts_with("nodes.");
+    run_as(&format!("clients.{scenario}"), scenario, needs_nodes);
+}
+
+/// Runs a scenario in the same way with three nodes behind a balancer instead of one server.
+#[track_caller]
+pub fn run_behind(scenario: &str) {
+    run_as(&format!("clients.behind.{scenario}"), scenario, true);
+}
+
+#[track_caller]
+fn run_as(test: &str, scenario: &str, is_behind: bool) {
+    if rookery_needs::skips(test) {
         return;
     }
     rookery_needs::programs(programs(scenario));
     rookery_needs::servers(servers(scenario));
-    succeeds(scenario, || script(scenario));
+    succeeds(test, || {
+        let mut command = script(scenario);
+        if is_behind {
+            command.env(BEHIND, behind::place());
+        }
+        command.output().expect("Python")
+    });
 }
 
 /// Runs the faults of `tests/load/night.py`; the server has to survive and report each.
@@ -22,19 +42,19 @@ pub fn run_night() {
     if rookery_needs::skips("clients.night") {
         return;
     }
-    succeeds("night", || on_server("../tests/load/night.py").output().expect("Python"));
+    succeeds("clients.night", || on_server("../tests/load/night.py").output().expect("Python"));
 }
 
 /// Checks that a program succeeds. One that runs out of time is tried once more: real clients run
 /// in real time, which is scarce on a busy machine.
 #[track_caller]
-fn succeeds(name: &str, program: impl Fn() -> Output) {
+fn succeeds(test: &str, program: impl Fn() -> Output) {
     let mut output = program();
     if output.status.code() == Some(OUT_OF_TIME) {
-        rookery_needs::tried_again(&format!("clients.{name}"), &said(&output));
+        rookery_needs::tried_again(test, &said(&output));
         output = program();
     }
-    assert!(output.status.success(), "{name}: {}\n{}", output.status, said(&output));
+    assert!(output.status.success(), "{test}: {}\n{}", output.status, said(&output));
 }
 
 fn said(output: &Output) -> String {
@@ -52,7 +72,7 @@ fn programs(scenario: &str) -> Packages {
         "others" if function.starts_with("go_sendxmpp") => &[("go-sendxmpp", "go-sendxmpp")],
         "operation" => &[("openssl", "openssl")],
         "certificates" => &[("openssl", "openssl"), ("pebble", "pebble")],
-        "pages" | "guests" => &[("chromium", "chromium")],
+        "nodes" | "pages" | "guests" => &[("chromium", "chromium")],
         _ => &[],
     }
 }
@@ -100,21 +120,22 @@ fn servers(scenario: &str) -> Packages {
 /// Returns the names of all scenarios, one per line.
 #[track_caller]
 pub fn list() -> String {
-    let output = script("--list");
+    let output = script("--list").output().expect("Python");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 
-fn script(argument: &str) -> Output {
+/// Returns the command that runs a scenario.
+fn script(argument: &str) -> Command {
     let mut command = on_server("../tests/clients/run.py");
-    command.arg(argument);
-    if ["web.", "bosh.", "guests.", "gallery.", "pages."].iter().any(|script| argument.starts_with(script)) {
+    command.arg(argument).env_remove(BEHIND);
+    if ["web.", "bosh.", "guests.", "gallery.", "nodes.", "pages."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_NODE", super::node::folder());
     }
-    if ["guests.", "gallery.", "pages."].iter().any(|script| argument.starts_with(script)) {
+    if ["guests.", "gallery.", "nodes.", "pages."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_CONVERSE", super::converse::folder());
     }
-    command.output().expect("Python")
+    command
 }
 
 /// Returns the command that runs a script, which starts servers of the built binary.
