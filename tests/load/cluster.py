@@ -252,7 +252,7 @@ def run(database, server, scenario, options):
         print(f"== {server}, {scenario}", flush=True)
         for thread in threads:
             thread.start()
-        words = [BENCH, "bench", "cluster", "--hosts", hosts, "--users", options.users, "--rate", options.rate]
+        words = [BENCH, "bench", "cluster", "--hosts", hosts, "--users", options.users, "--rate", options.rate, "--other-rate", options.other_rate]
         out = Path(cluster.folder, "result.json")
         words += ["--seconds", options.seconds, "--out", out, *(["--room", ROOM] if scenario == "room" else [])]
         subprocess.run([str(word) for word in words])
@@ -279,6 +279,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=5)
     parser.add_argument("--users", type=int, default=200)
     parser.add_argument("--rate", type=float, default=300)
+    parser.add_argument("--other-rate", type=float, default=0, help="presence, published items and reads of archives, a second")
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--every", type=int, default=20)
     parser.add_argument("--out", help="write results as JSON to OUT-SERVER-SCENARIO.json")

@@ -25,7 +25,7 @@ use serde::Serialize;
 
 use crate::BenchOutcome;
 use crate::scenario::{ServerPlace, Tls, address};
-use books::{BookedOutcome, MessageBooks};
+use books::{BookedOutcome, MessageBooks, OtherOutcome};
 use person::{ClusterPerson, ClusterTerms, SessionCuts};
 use room::RoomBooks;
 
@@ -56,6 +56,10 @@ pub struct ClusterBench {
     /// Messages per second, of all users together
     #[arg(long, default_value_t = 100.0)]
     rate: f64,
+    /// Presence to other users, published items (XEP-0163) and requests for pages of archives per
+    /// second, of all users together
+    #[arg(long, value_name = "RATE", default_value_t = 0.0)]
+    other_rate: f64,
     /// Seconds to send messages for
     #[arg(long, default_value_t = 60)]
     seconds: u64,
@@ -90,6 +94,7 @@ struct ClusterResult {
     harms: usize,
     failed_harms: usize,
     messages: BookedOutcome,
+    others: OtherOutcome,
     /// Milliseconds from sending to arrival: the median, the 99th percentile, the maximum.
     delay_ms: [f64; 3],
     cut: usize,
@@ -128,7 +133,7 @@ impl ClusterBench {
         crowd.gather(self.arrival_rate)?;
         eprintln!("{} people are there", self.users);
         let mut harm = ClusterHarm::new(self.harm.clone(), Duration::from_secs(self.every.max(1)));
-        crowd.talk(Duration::from_secs(self.seconds), self.rate, &mut harm)?;
+        crowd.talk(Duration::from_secs(self.seconds), [self.rate, self.other_rate], &mut harm)?;
         harm.finish()?;
         crowd.settle(Duration::from_secs(self.settle))?;
         let result = self.result(&crowd, &harm);
@@ -187,6 +192,7 @@ impl ClusterBench {
             harms: harm.round,
             failed_harms: harm.failed,
             messages: crowd.books.outcome(),
+            others: crowd.books.others.clone(),
             delay_ms: spread(crowd.books.delays()),
             cut: *cut,
             resumed: *resumed,
@@ -226,6 +232,13 @@ impl ClusterResult {
         line("went ASTRAY", &found.astray);
         let times = |[half, most, all]: [f64; 3]| format!("{half:.0}, {most:.0}, {all:.0} ms");
         println!("{:<44}{}", "until it came: half, 99 %, all below", times(self.delay_ms));
+        let OtherOutcome { presence, publications, pages, answered, refused } = &self.others;
+        if presence + publications + pages > 0 {
+            line("presence to other people", presence);
+            line("items published, pages asked for", &(publications + pages));
+            line("  answered", answered);
+            line("  refused", refused);
+        }
         line("connections lost", &self.cut);
         line("  sessions resumed", &self.resumed);
         line("  begun again", &self.begun_again);
@@ -302,11 +315,12 @@ impl ClusterCrowd {
         Ok(())
     }
 
-    /// Lets people write at this rate.
-    fn talk(&mut self, time: Duration, rate: f64, harm: &mut ClusterHarm) -> BenchOutcome<()> {
+    /// Lets people write at the first rate, and send other stanzas at the second.
+    fn talk(&mut self, time: Duration, [rate, other_rate]: [f64; 2], harm: &mut ClusterHarm) -> BenchOutcome<()> {
         let (begun, mut said, mut chance) = (Instant::now(), 0.0, Sequence::new(SEED));
-        let name = |person: &ClusterPerson| self.room.clone().unwrap_or_else(|| person.jid());
-        let names: Vec<String> = self.people.iter().map(name).collect();
+        let jids: Vec<String> = self.people.iter().map(ClusterPerson::jid).collect();
+        let names: Vec<String> = jids.iter().map(|jid| self.room.clone().unwrap_or_else(|| jid.clone())).collect();
+        let mut others = 0;
         while begun.elapsed() < time {
             harm.tick(begun)?;
             while said < begun.elapsed().as_secs_f64() * rate {
@@ -318,6 +332,14 @@ impl ClusterCrowd {
                     let now = Instant::now();
                     person.say(self.books.say(from, to, now), name, now);
                 }
+            }
+            while (others as f64) < begun.elapsed().as_secs_f64() * other_rate {
+                let (from, to) = (chance.below(jids.len()), chance.below(jids.len()));
+                let person = self.people.get_mut(from).filter(|person| person.is_live() && from != to);
+                if let (Some(person), Some(jid)) = (person, jids.get(to)) {
+                    person.send_other(others, jid, &mut self.books.others, Instant::now());
+                }
+                others += 1;
             }
             self.turn(STEP)?;
         }

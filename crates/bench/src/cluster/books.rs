@@ -34,6 +34,22 @@ pub struct MessageBooks {
     /// The messages of the room, if there is one: then people don't write to each other.
     pub room: RoomBooks,
     is_room: bool,
+    /// The stanzas beside the messages.
+    pub others: OtherOutcome,
+}
+
+/// The totals of presence and requests that are sent beside the messages. Requests of sessions that
+/// could not be resumed remain without a reply.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct OtherOutcome {
+    /// Presence that was sent to other people.
+    pub presence: usize,
+    /// Items that were published (XEP-0163), and pages of archives that were asked for (XEP-0313).
+    pub publications: usize,
+    pub pages: usize,
+    /// Replies to both, and errors.
+    pub answered: usize,
+    pub refused: usize,
 }
 
 /// The totals of a run. A message is in one line of each group.

@@ -18,7 +18,7 @@ use rookery_xml::{Element, Kind, escape_attr, ns};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
-use super::books::MessageBooks;
+use super::books::{MessageBooks, OtherOutcome};
 use crate::{BenchOutcome, chat};
 
 /// The terms that all people of a run share.
@@ -311,6 +311,27 @@ impl ClusterPerson {
         self.unacknowledged.push_back((None, text));
     }
 
+    /// Sends something else than a message of the load: presence to another person, an item to
+    /// publish, or a request for a page of the archive, in turn.
+    pub fn send_other(&mut self, number: usize, to: &str, others: &mut OtherOutcome, now: Instant) {
+        let text = match number % 3 {
+            0 => format!("<presence to='{to}'><status>{number}</status></presence>"),
+            1 => format!(
+                "<iq type='set' id='{OTHER}{number}'><pubsub xmlns='{}'><publish node='{NODE}'><item id='current'>\
+                 <tune xmlns='{NODE}'><title>{number}</title></tune></item></publish></pubsub></iq>",
+                ns::PUBSUB
+            ),
+            _ => format!(
+                "<iq type='set' id='{OTHER}{number}'><query xmlns='{}'><set xmlns='{}'><max>{OTHER_PAGE}</max><before/>\
+                 </set></query></iq>",
+                ns::MAM,
+                ns::RSM
+            ),
+        };
+        *[&mut others.presence, &mut others.publications, &mut others.pages][number % 3] += 1;
+        self.send(text, now);
+    }
+
     /// Leaves the room, and enters it again with this much of its history.
     pub fn look_back(&mut self, history: usize, now: Instant) {
         let Some(room) = &self.room else { return };
@@ -350,7 +371,7 @@ impl ClusterPerson {
         self.handled = self.handled.wrapping_add(u32::from(self.is_managed && kind != Kind::Other));
         match element.name() {
             "message" => self.take_message(element, books, now),
-            "iq" => self.take_answer(element, now),
+            "iq" => self.take_answer(element, books, now),
             "presence" => self.take_presence(element, books, now),
             _ => {}
         }
@@ -437,7 +458,12 @@ impl ClusterPerson {
         self.write(&query, now);
     }
 
-    fn take_answer(&mut self, iq: &Element, now: Instant) {
+    fn take_answer(&mut self, iq: &Element, books: &mut MessageBooks, now: Instant) {
+        if iq.attr("id").is_some_and(|id| id.starts_with(OTHER)) {
+            let is_error = iq.attr("type") == Some("error");
+            *(if is_error { &mut books.others.refused } else { &mut books.others.answered }) += 1;
+            return;
+        }
         if iq.attr("id") != Some(SEARCH) || self.search.is_none() {
             return;
         }
@@ -485,6 +511,12 @@ const WORD: &str = "message ";
 /// The end of a request for an acknowledgement.
 const REQUEST: &str = "sm:3'/>";
 const SEARCH: &str = "search";
+/// Begins the ids of requests beside the messages.
+const OTHER: &str = "other-";
+/// The node of the published items (XEP-0118).
+const NODE: &str = "http://jabber.org/protocol/tune";
+/// The number of messages in the pages that are read beside the messages.
+const OTHER_PAGE: usize = 20;
 /// The number of messages in a page of an archive.
 const PAGE: usize = 250;
 /// The time until a lost connection is opened again, and between attempts.
