@@ -15,6 +15,7 @@ mod cli {
     pub mod cluster_kills;
     pub mod cluster_misfits;
     pub mod cluster_moves;
+    pub mod cluster_pressure;
     pub mod cluster_redis;
     pub mod completions;
     pub mod compose;
