@@ -101,8 +101,7 @@ def main():
     try:
         with Postgres() as postgres, ThreadPoolExecutor(options.jobs) as pool:
             three = list(pool.map(lambda scenario: told(scenario, 3, lambda: Three(postgres, redis)), chosen))
-            # Scenarios of nodes have no meaning for one.
-            alone = [name for name in chosen if not name.startswith("nodes.")] if options.beside else []
+            alone = chosen if options.beside else []
             one = dict(zip(alone, pool.map(lambda scenario: told(scenario, 1, lambda: nullcontext({})), alone)))
     finally:
         redis.remove()

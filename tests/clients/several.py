@@ -9,7 +9,6 @@ with its own connection. Commands run on the first node.
 import asyncio
 import json
 import os
-import re
 import shutil
 import signal
 import threading
@@ -59,26 +58,6 @@ def behind(rookery):
 
         def _show_doors(self):
             self.port, self.tls_port, self.web_port, self.web_tls_port = (door.port for door in self.doors)
-
-        @property
-        def nodes(self):
-            return [self, *self.others]
-
-        def kill(self, number):
-            """Kills a node; the first has the number 0."""
-            process = self.nodes[number].process
-            process.kill()
-            process.wait()
-
-        async def revive(self, number):
-            """Starts a node that was killed, and waits until it has accounts again."""
-            node = self.nodes[number]
-            await rookery.start(node)
-            for door, port in zip(self.doors, self._ports(node), strict=True):
-                door.ports[number] = port
-            self._show_doors()
-            while not re.search(rf"^n{number + 1} .* up ", self.command("node", "list"), re.M):
-                await asyncio.sleep(0.2)
 
         @staticmethod
         def _ports(node):
