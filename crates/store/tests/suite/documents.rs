@@ -32,6 +32,29 @@ pub fn documents_are_found_by_prefix(stores: &Stores) {
     assert_eq!(names("x"), [""; 0]);
 }
 
+/// Collations of databases often ignore spaces at the end.
+pub fn names_that_end_with_a_space_are_others(stores: &Stores) {
+    let owner = account(stores, "romeo@a.example");
+    let names = ["a", "a ", "a  ", " a", "a\u{a0}", "a\t"];
+    for name in names {
+        done(stores.documents.put(owner.as_ref(), name, Some(name.into())));
+        done(stores.meta.put(name, name.into()));
+        done(stores.meta.put_entry("list", name, name.into()));
+    }
+    for name in names {
+        assert_eq!(done(stores.documents.get(owner.as_ref(), name)), Some(name.into()), "{name:?}");
+        assert_eq!(done(stores.meta.get(name)), Some(name.into()), "{name:?}");
+    }
+    done(stores.documents.put(owner.as_ref(), "a ", None));
+    assert!(done(stores.meta.remove_entry("list", "a ")));
+    let left: Vec<_> =
+        done(stores.documents.starting(owner.as_ref(), "")).into_iter().map(|found| found.name).collect();
+    assert_eq!(left, [" a", "a", "a\t", "a  ", "a\u{a0}"]);
+    let mut entries: Vec<_> = done(stores.meta.entries("list")).into_iter().map(|(name, _)| name).collect();
+    entries.sort_unstable();
+    assert_eq!(entries, left);
+}
+
 pub fn documents_belong_to_accounts(stores: &Stores) {
     let nobody = jid("nobody@a.example");
     assert_eq!(done(stores.documents.get(nobody.as_ref(), "vcard")), None);

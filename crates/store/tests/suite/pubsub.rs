@@ -33,6 +33,38 @@ pub fn a_node_is_created_once(stores: &Stores) {
     assert_eq!(done(stores.pubsub.node(service.as_ref(), "blog")), None);
 }
 
+/// Nodes, items and resources may end with spaces, which collations of databases often ignore.
+pub fn keys_that_end_with_a_space_are_others(stores: &Stores) {
+    let (service, owner) = (jid("pubsub.a.example"), jid("hamlet@a.example"));
+    let names = ["n", "n ", "n  "];
+    for name in names {
+        let created = stores.pubsub.create_node(service.as_ref(), name, name.into(), owner.as_ref(), NodeRoom::ANY);
+        assert_eq!(done(created), Created::Done, "{name:?}");
+    }
+    for name in names {
+        assert_eq!(done(stores.pubsub.node(service.as_ref(), name)).expect("the node").config, name.as_bytes());
+    }
+    for (at, id) in ["i", "i ", "i  "].into_iter().enumerate() {
+        put(stores, &service, "n", id, at as u64 + 1, ALL);
+        let subscriber = jid(&format!("romeo@a.example/{id}"));
+        let subscription = NodeSubscription { pending: false, options: id.into() };
+        let set = stores.pubsub.set_subscription(service.as_ref(), "n", subscriber.as_ref(), Some(subscription), 9);
+        done(set);
+    }
+    assert_eq!(done(stores.pubsub.retract(service.as_ref(), "n", vec!["i ".into()])), ["i "]);
+    let mut left = ids(stores, &service, "n", WantedItems::Newest(9));
+    left.sort_unstable();
+    assert_eq!(left, ["i", "i  "]);
+    assert_eq!(ids(stores, &service, "n ", WantedItems::Newest(9)), [""; 0]);
+    let removed = jid("romeo@a.example/i ");
+    done(stores.pubsub.set_subscription(service.as_ref(), "n", removed.as_ref(), None, 9));
+    let found = done(stores.pubsub.subscriptions_of(service.as_ref(), jid("romeo@a.example").as_ref()));
+    let mut of: Vec<_> = found.into_iter().map(|(_, subscriber, set)| (subscriber, set.options)).collect();
+    of.sort_unstable();
+    let expected = ["i", "i  "].map(|id| (jid(&format!("romeo@a.example/{id}")), id.as_bytes().to_vec()));
+    assert_eq!(of, expected);
+}
+
 pub fn an_account_has_nodes_only_while_it_exists(stores: &Stores) {
     let create =
         |owner: &Jid| done(stores.pubsub.create_node(owner.as_ref(), "tune", vec![], owner.as_ref(), NodeRoom::ANY));
