@@ -1,13 +1,13 @@
 //! Runs the tests of this binary that touch the store again, over each database that this machine
 //! has.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::process::Command;
 
 use rookery_testkit::engine::ENGINE;
 
-/// The tests of stored data, by the beginnings of their names. The other tests store nothing but
-/// accounts and rosters, or start databases of their own.
+/// The tests of stored data, by the beginnings of their names.
 const TESTS: [&str; 34] = [
     "abuse::",
     "administration::",
@@ -45,6 +45,32 @@ const TESTS: [&str; 34] = [
     "waits::",
 ];
 
+/// The other groups of tests, with the reason why they run over stores in memory, or of their own,
+/// only.
+const LEFT_OUT: [(&str, &str); 21] = [
+    ("absurd::", "stores what other groups store; hasn't been tried over databases"),
+    ("away::", "starts databases of its own, and takes them away"),
+    ("bad_input::", "stores what other groups store; hasn't been tried over databases"),
+    ("bosh::", "is about a transport; stores accounts only"),
+    ("bytestreams::", "stores accounts only"),
+    ("components::", "stores what other groups store; hasn't been tried over databases"),
+    ("crossing::", "stores what other groups store; hasn't been tried over databases"),
+    ("engines::", "runs the others"),
+    ("federation::", "stores what other groups store; hasn't been tried over databases"),
+    ("following::", "is about nodes of a cluster; hasn't been tried over databases"),
+    ("forged::", "stores what other groups store; hasn't been tried over databases"),
+    ("login::", "stores accounts only, or brings stores of its own"),
+    ("mobile::", "stores what other groups store; hasn't been tried over databases"),
+    ("moving::", "is about nodes of a cluster; hasn't been tried over databases"),
+    ("multicast::", "stores what other groups store; hasn't been tried over databases"),
+    ("nodes::", "is about nodes of a cluster; hasn't been tried over databases"),
+    ("once_more::", "runs the others over stores of its own"),
+    ("ordering::", "brings stores of its own, which delay"),
+    ("slow_readers::", "is about connections; stores accounts only"),
+    ("statements::", "counts the statements of a database of its own"),
+    ("websocket::", "is about a transport; stores accounts only"),
+];
+
 /// The tests of archives for which a search index must make no difference. It does make one for a
 /// search that ends early, which says how many messages it has looked at.
 const SEARCHES: [&str; 5] = [
@@ -54,6 +80,25 @@ const SEARCHES: [&str; 5] = [
     "archive::searching::words",
     "archive::searching::what_is_found",
 ];
+
+/// A new group has to be in one of the two lists, and nothing may be in them that is gone.
+#[test]
+fn each_group_runs_over_the_databases_or_is_left_out_for_a_reason() {
+    let binary = env::current_exe().expect("this binary");
+    let listed = Command::new(binary).args(["--list", "--format=terse"]).output().expect("a process");
+    let listed = String::from_utf8(listed.stdout).expect("a list");
+    let tests: Vec<_> = listed.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    let groups: BTreeSet<_> = tests.iter().filter_map(|test| Some(test.split_once("::")?.0)).collect();
+    assert!(groups.len() >= TESTS.len(), "the groups of this binary: {groups:?}");
+    let named: Vec<_> = TESTS.into_iter().chain(LEFT_OUT.map(|(group, _)| group)).collect();
+    for group in groups {
+        let is_named = named.contains(&format!("{group}::").as_str());
+        assert!(is_named, "{group} has to be in TESTS, or in LEFT_OUT with a reason");
+    }
+    for name in named.into_iter().chain(SEARCHES) {
+        assert!(tests.iter().any(|test| test.starts_with(name)), "there are no tests of {name}");
+    }
+}
 
 #[test]
 fn what_is_kept_is_kept_in_sqlite() {
