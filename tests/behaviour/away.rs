@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rookery_needs::{Mariadb, Pair, Postgres, Proxy};
+use rookery_needs::{Followed, Mariadb, Pair, Postgres, Proxy};
 use rookery_store::forward::{Forward, Owners};
 use rookery_store::{ArchiveQuery, Pending, Stores, mysql, postgres, wait};
 use rookery_testkit::client::befriend;
@@ -62,7 +62,7 @@ impl AwayScene<Behind> {
         let cluster = Postgres::start();
         let proxy = Proxy::start(&cluster.socket());
         let address = cluster.address_by(&proxy, name_of(&cluster.database()));
-        let stores = stores_at(&address);
+        let stores = stores_in_postgres(&address);
         Some(AwayScene::over(stores, Behind { proxy, _databases: Box::new(cluster) }))
     }
 
@@ -74,10 +74,7 @@ impl AwayScene<Behind> {
         let server = Mariadb::start();
         let proxy = Proxy::start(&server.socket());
         let address = server.address_by(&proxy, name_of(&server.database()));
-        let address = mysql::MysqlAddress::parse(&address).expect("an address");
-        let options = mysql::MysqlOptions { connections: 2, ..mysql::MysqlOptions::at(address) };
-        let stores = Stores::of(Arc::new(mysql::open(&options).expect("a database")));
-        Some(AwayScene::over(stores, Behind { proxy, _databases: Box::new(server) }))
+        Some(AwayScene::over(stores_in_mariadb(&address), Behind { proxy, _databases: Box::new(server) }))
     }
 
     fn take_away(&self) {
@@ -123,11 +120,18 @@ impl<D> AwayScene<D> {
 }
 
 /// Returns the stores in a PostgreSQL.
-fn stores_at(address: &str) -> Stores {
+fn stores_in_postgres(address: &str) -> Stores {
     let address = postgres::PostgresAddress::parse(address).expect("an address");
     let options =
         postgres::PostgresOptions { trusts_durability: true, connections: 2, ..postgres::PostgresOptions::at(address) };
     Stores::of(Arc::new(postgres::open(&options).expect("a database")))
+}
+
+/// Returns the stores in a MariaDB.
+fn stores_in_mariadb(address: &str) -> Stores {
+    let address = mysql::MysqlAddress::parse(address).expect("an address");
+    let options = mysql::MysqlOptions { trusts_durability: true, connections: 2, ..mysql::MysqlOptions::at(address) };
+    Stores::of(Arc::new(mysql::open(&options).expect("a database")))
 }
 
 fn name_of(address: &str) -> &str {
@@ -194,18 +198,27 @@ fn chat_goes_on_while_the_database_is_away(scene: AwayScene<Behind>) {
 }
 
 #[test]
-fn chat_goes_on_while_a_standby_takes_over() {
-    if rookery_needs::skips("behaviour.postgres") {
-        return;
+fn chat_goes_on_while_a_standby_of_postgres_takes_over() {
+    if !rookery_needs::skips("behaviour.postgres") {
+        chat_goes_on_while_a_standby_takes_over(Pair::<Postgres>::start(), stores_in_postgres);
     }
-    let pair = Pair::start();
+}
+
+#[test]
+fn chat_goes_on_while_a_standby_of_mariadb_takes_over() {
+    if !rookery_needs::skips("behaviour.mariadb") {
+        chat_goes_on_while_a_standby_takes_over(Pair::<Mariadb>::start(), stores_in_mariadb);
+    }
+}
+
+fn chat_goes_on_while_a_standby_takes_over<D: Followed>(pair: Pair<D>, stores_at: fn(&str) -> Stores) {
     let mut scene = AwayScene::over(stores_at(&pair.database()), pair);
     let (mut romeo, mut juliet) = (scene.server.online("romeo/orchard"), scene.server.online("juliet/balcony"));
     befriend(&mut romeo, &mut juliet);
     scene.let_go();
     let mut bodies = Vec::new();
     for round in 0..2 {
-        let mut chat = |scene: &AwayScene<Pair>, when: &str| {
+        let mut chat = |scene: &AwayScene<Pair<D>>, when: &str| {
             for number in 0..20 {
                 let body = format!("{when} of round {round}, word {number}");
                 send(&mut romeo, "juliet@example.org", &body);

@@ -8,7 +8,7 @@
 #[path = "../tests/engines/writers.rs"]
 mod writers;
 
-use rookery_needs::Pair;
+use rookery_needs::{Pair, Postgres};
 use rookery_store::{Stores, postgres};
 use std::error::Error;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let times = std::env::args().nth(1).map_or(Ok(100), |times| times.parse())?;
-    let mut pair = Pair::start();
+    let mut pair = Pair::<Postgres>::start();
     let address = postgres::PostgresAddress::parse(&pair.database())?;
     let options = postgres::PostgresOptions { trusts_durability: true, ..postgres::PostgresOptions::at(address) };
     let stores = Stores::of(Arc::new(postgres::open(&options)?));

@@ -12,19 +12,19 @@ pub(super) fn folder(name: &str) -> PathBuf {
     static FOLDERS: AtomicUsize = AtomicUsize::new(0);
     let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
     let folder = std::env::temp_dir().join(format!("rookery-{name}-{}-{number}", std::process::id()));
-    make(&folder);
-    folder
+    make(&folder)
 }
 
-/// Creates a folder of this name that only this user can read.
-pub(super) fn make(folder: &Path) {
+/// Creates a folder of this name that only this user can read, and returns it.
+pub(super) fn make(folder: &Path) -> PathBuf {
     std::fs::create_dir(folder).expect("a temporary folder");
     std::fs::set_permissions(folder, Permissions::from_mode(0o700)).expect("a folder of one's own");
+    folder.to_owned()
 }
 
 /// Starts a server under a shell that ends it with a signal and removes the folder when the shell's
-/// standard input ends, which it does however the test's process ends. The server's output is in
-/// the folder's file `log`.
+/// standard input ends, which it does however the test's process ends, even if the server was
+/// stopped in between. The server's output is in the folder's file `log`.
 pub(super) fn guard(folder: &Path, signal: &str, server: &Command) -> Child {
     let mut command = Command::new("sh");
     command.args(["-c", GUARD, "sh"]).arg(folder).arg(signal).arg(server.get_program()).args(server.get_args());
@@ -64,4 +64,4 @@ pub fn signal(signal: &str, processes: &[u32]) {
 }
 
 const GUARD: &str = "folder=$1; signal=$2; shift 2; \"$@\" >$folder/log 2>&1 & server=$!; \
-    read -r _; kill -$signal $server; wait $server; rm -rf \"$folder\"";
+    read -r _; kill -$signal $server; kill -CONT $server; wait $server; rm -rf \"$folder\"";

@@ -10,7 +10,8 @@
 //! `debian` installs packages, `servers` those of servers; `skip` leaves tests out and records
 //! those that took two tries. `redis`, `postgres` and `mariadb` start servers for one test: `port`
 //! reserves their ports, `guard` ends them with the test, and `clock` gives them another time.
-//! `pair` starts a PostgreSQL and its standby. `proxy` stands in front of a database and disturbs
+//! `pair` starts a PostgreSQL or a MariaDB and its
+//! standby. `proxy` stands in front of a database and disturbs
 //! its connections, `impostor` stands in for one, and `silent` is a port that never responds.
 //! `site` responds over HTTP, `bucket` stores files as S3 does, and `slapd` starts a directory.
 
@@ -35,7 +36,7 @@ pub use bucket::FakeBucket;
 pub use debian::{library, programs, unpacked};
 pub use guard::{family, signal};
 pub use mariadb::Mariadb;
-pub use pair::Pair;
+pub use pair::{Followed, Pair};
 pub use port::free_port;
 pub use postgres::{Pool, Postgres};
 pub use proxy::{Direction, Proxy};

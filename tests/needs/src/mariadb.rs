@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::guard::{family, signal};
+use super::pair::Followed;
 use super::{Proxy, clock, free_port, guard, programs};
 
 /// A database server in a temporary folder, which listens only on a Unix socket there. It ends and
@@ -61,6 +63,18 @@ impl Mariadb {
         Mariadb::start_at(&folder, port, &listen, &[&certificate, &key], None)
     }
 
+    /// Starts one of a primary and its standby, which follow each other over the loopback
+    /// interface.
+    fn start_to_follow(folder: &Path, settings: &[&str]) -> Mariadb {
+        // A server skips what its own number has written, and a standby takes everything from the
+        // beginning on: so no two have the same.
+        static NUMBERS: AtomicUsize = AtomicUsize::new(1);
+        let number = format!("--server-id={}", NUMBERS.fetch_add(1, Ordering::Relaxed));
+        let port = free_port();
+        let listen = ["--bind-address=127.0.0.1", &format!("--port={port}"), &number];
+        Mariadb::start_at(folder, port, &listen, &[&SETTINGS_OF_PAIRS, settings].concat(), None)
+    }
+
     fn start_at(folder: &Path, port: u16, listen: &[&str], settings: &[&str], clock: Option<&str>) -> Mariadb {
         // These packages contain no service that would start by itself.
         programs(&[("mariadbd", "mariadb-server-core"), ("mariadb", "mariadb-client-core")]);
@@ -105,9 +119,7 @@ impl Mariadb {
     /// If that isn't possible, with the reason.
     pub fn database(&self) -> String {
         let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        // A character set that can't hold much: the schema doesn't depend on the database's.
-        let made = format!("CREATE DATABASE {name} CHARACTER SET latin1; GRANT {RIGHTS} ON {name}.* TO rookery@'%'");
-        self.sql("mysql", &made).unwrap_or_else(|error| panic!("{error}; {}", self.log()));
+        self.make_database(&name);
         self.address(&name)
     }
 
@@ -173,6 +185,83 @@ impl Mariadb {
     }
 }
 
+impl Followed for Mariadb {
+    const SCHEME: &'static str = "mysql://rookery@";
+
+    fn lead() -> Mariadb {
+        let primary = Mariadb::start_to_follow(&guard::folder("maria"), &[]);
+        // Its standbys get this one from its log.
+        let made = "CREATE USER standby@'%'; GRANT REPLICATION SLAVE ON *.* TO standby@'%'";
+        primary.sql("mysql", made).expect("a user");
+        primary
+    }
+
+    fn folder_of_standby(folder: Option<&Path>) -> PathBuf {
+        folder.map_or_else(|| guard::folder("maria"), |folder| guard::make(folder))
+    }
+
+    /// Starts an empty server that takes everything from the primary's log, which has been written
+    /// since that was empty.
+    fn follow(&self, folder: &Path) -> Mariadb {
+        let standby = Mariadb::start_to_follow(folder, &["--read-only=on"]);
+        let follow = format!(
+            "CHANGE MASTER TO master_host = '127.0.0.1', master_port = {}, master_user = 'standby', master_use_gtid = no, \
+             master_connect_retry = 1, master_log_file = '{LOG}.000001', master_log_pos = 4; START REPLICA",
+            self.port
+        );
+        standby.sql("mysql", &follow).expect("a standby");
+        standby
+    }
+
+    fn is_followed(&self) -> bool {
+        self.sql("mysql", "SHOW STATUS LIKE 'Rpl_semi_sync_master_clients'").is_ok_and(|row| row.ends_with("\t1"))
+    }
+
+    fn wait_for_standby(&self, waits: bool) {
+        self.sql("mysql", &format!("SET GLOBAL rpl_semi_sync_master_enabled = {waits}")).expect("a setting");
+        if waits {
+            // It may still be behind. A write is acknowledged when the standby has everything before
+            // it, too.
+            let mark = "CREATE DATABASE IF NOT EXISTS marks; CREATE TABLE IF NOT EXISTS marks.marks (mark INT); \
+                 INSERT INTO marks.marks VALUES (1)";
+            self.sql("mysql", mark).expect("a write that the standby has");
+        }
+    }
+
+    fn promote(&self) {
+        self.sql("mysql", "STOP REPLICA IO_THREAD").expect("a standby");
+        let start = Instant::now();
+        // It has received more than it has done yet.
+        while !self.sql("mysql", "SHOW REPLICA STATUS").is_ok_and(|status| status.contains(HAS_DONE_ALL)) {
+            assert!(start.elapsed() < PATIENCE, "the standby isn't ready: {}", self.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+        self.sql("mysql", "STOP REPLICA; RESET REPLICA ALL; SET GLOBAL read_only = OFF").expect("a primary");
+    }
+
+    fn kill(&self) {
+        signal("KILL", &family(Mariadb::process(self)));
+    }
+
+    fn process(&self) -> u32 {
+        Mariadb::process(self)
+    }
+
+    fn make_database(&self, name: &str) {
+        // A character set that can't hold much: the schema doesn't depend on the database's.
+        let made = format!("CREATE DATABASE {name} CHARACTER SET latin1; GRANT {RIGHTS} ON {name}.* TO rookery@'%'");
+        self.sql("mysql", &made).unwrap_or_else(|error| panic!("{error}; {}", self.log()));
+    }
+
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn host(&self, folder: &Path) -> String {
+        folder.join(SOCKET).display().to_string().replace('/', "%2F")
+    }
+}
+
 impl Drop for Mariadb {
     fn drop(&mut self) {
         guard::end(&mut self.guard);
@@ -194,6 +283,23 @@ const QUICK: [&str; 3] =
     ["--innodb-flush-method=nosync", "--innodb-log-file-size=32M", "--innodb-buffer-pool-size=64M"];
 
 const SOCKET: &str = "socket";
+
+/// The settings of a primary and its standby: a write is acknowledged when the standby has received
+/// it, however long that takes.
+const SETTINGS_OF_PAIRS: [&str; 6] = [
+    "--log-bin=log-of-writes",
+    "--log-slave-updates=on",
+    "--rpl-semi-sync-slave-enabled=on",
+    "--rpl-semi-sync-master-wait-point=AFTER_SYNC",
+    "--rpl-semi-sync-master-timeout=4294967295",
+    "--slave-net-timeout=5",
+];
+
+/// The name of the log that standbys follow.
+const LOG: &str = "log-of-writes";
+
+/// The state of a standby that has done everything that it has received.
+const HAS_DONE_ALL: &str = "has read all relay log";
 
 /// The rights that a Rookery needs to create its tables itself.
 const RIGHTS: &str = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, REFERENCES";

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::guard::{family, signal};
+use super::pair::Followed;
 use super::{Proxy, clock, free_port, guard, servers};
 
 /// A database cluster in a temporary folder, which listens only on a Unix socket there. It ends and
@@ -86,21 +87,6 @@ impl Postgres {
         Postgres::serve(folder, port, settings, clock)
     }
 
-    /// Copies a cluster into an empty folder, and starts the copy as a standby that follows the
-    /// cluster.
-    pub(super) fn follow(folder: PathBuf, primary: &Postgres, settings: &[&str]) -> Postgres {
-        let copied = unprivileged(&programs().join("pg_basebackup"))
-            .args(["--checkpoint=fast", "--no-sync", "--wal-method=stream", "--write-recovery-conf", "-U", "rookery"])
-            .args(["-p", &primary.port.to_string(), "-h"])
-            .arg(&primary.folder)
-            .arg("-D")
-            .arg(folder.join("data"))
-            .output()
-            .expect("pg_basebackup");
-        assert!(copied.status.success(), "pg_basebackup: {}", String::from_utf8_lossy(&copied.stderr));
-        Postgres::serve(folder, primary.port, settings, None)
-    }
-
     /// Starts the server of a cluster's folder, and waits until it accepts connections.
     fn serve(folder: PathBuf, port: u16, settings: &[&str], clock: Option<&str>) -> Postgres {
         let guard = start(&folder, port, settings, clock);
@@ -111,31 +97,6 @@ impl Postgres {
             thread::sleep(Duration::from_millis(50));
         }
         cluster
-    }
-
-    /// Promotes a standby, and waits until it accepts writes.
-    pub(super) fn promote(&self) {
-        let promoted = unprivileged(&programs().join("pg_ctl"))
-            .args(["promote", "--wait", "-D"])
-            .arg(self.folder.join("data"))
-            .output()
-            .expect("pg_ctl");
-        assert!(
-            promoted.status.success(),
-            "pg_ctl promote: {}; {}",
-            String::from_utf8_lossy(&promoted.stderr),
-            self.log()
-        );
-    }
-
-    /// Ends all processes at once, as a power cut does.
-    pub(super) fn kill(&self) {
-        let notes = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).unwrap_or_default();
-        signal("KILL", &family(self.process()));
-        // Shared memory, which only the next start of the same server would free.
-        if let Some(memory) = notes.lines().nth(6).and_then(|line| line.split_whitespace().nth(1)) {
-            drop(Command::new("ipcrm").args(["-m", memory]).output());
-        }
     }
 
     /// Creates an empty database and returns its address.
@@ -252,6 +213,85 @@ impl Postgres {
     }
 }
 
+impl Followed for Postgres {
+    const SCHEME: &'static str = "postgres://rookery@";
+
+    fn lead() -> Postgres {
+        Postgres::start_with(&SETTINGS_OF_PAIRS)
+    }
+
+    fn folder_of_standby(folder: Option<&Path>) -> PathBuf {
+        let folder = folder.map_or_else(|| guard::folder("pg"), |folder| guard::make(folder));
+        own(&folder);
+        folder
+    }
+
+    /// Copies the cluster, and starts the copy as a standby.
+    fn follow(&self, folder: &Path) -> Postgres {
+        let copied = unprivileged(&programs().join("pg_basebackup"))
+            .args(["--checkpoint=fast", "--no-sync", "--wal-method=stream", "--write-recovery-conf", "-U", "rookery"])
+            .args(["-p", &self.port.to_string(), "-h"])
+            .arg(&self.folder)
+            .arg("-D")
+            .arg(folder.join("data"))
+            .output()
+            .expect("pg_basebackup");
+        assert!(copied.status.success(), "pg_basebackup: {}", String::from_utf8_lossy(&copied.stderr));
+        Postgres::serve(folder.to_owned(), self.port, &SETTINGS_OF_PAIRS, None)
+    }
+
+    fn is_followed(&self) -> bool {
+        let streams = "SELECT COUNT(*) FROM pg_stat_replication WHERE state = 'streaming'";
+        self.psql("postgres", streams).as_deref() == Ok("1")
+    }
+
+    fn wait_for_standby(&self, waits: bool) {
+        let set = if waits {
+            "ALTER SYSTEM SET synchronous_standby_names = '*'"
+        } else {
+            "ALTER SYSTEM RESET synchronous_standby_names"
+        };
+        for statement in [set, "SELECT pg_reload_conf()"] {
+            self.psql("postgres", statement).expect("a setting");
+        }
+    }
+
+    fn promote(&self) {
+        let promoted = unprivileged(&programs().join("pg_ctl"))
+            .args(["promote", "--wait", "-D"])
+            .arg(self.folder.join("data"))
+            .output()
+            .expect("pg_ctl");
+        let told = String::from_utf8_lossy(&promoted.stderr);
+        assert!(promoted.status.success(), "pg_ctl promote: {told}; {}", self.log());
+    }
+
+    fn kill(&self) {
+        let notes = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).unwrap_or_default();
+        signal("KILL", &family(Postgres::process(self)));
+        // Shared memory, which only the next start of the same server would free.
+        if let Some(memory) = notes.lines().nth(6).and_then(|line| line.split_whitespace().nth(1)) {
+            drop(Command::new("ipcrm").args(["-m", memory]).output());
+        }
+    }
+
+    fn process(&self) -> u32 {
+        Postgres::process(self)
+    }
+
+    fn make_database(&self, name: &str) {
+        self.psql("postgres", &format!("CREATE DATABASE {name}")).expect("a database");
+    }
+
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn host(&self, folder: &Path) -> String {
+        format!("{}:{}", folder.display().to_string().replace('/', "%2F"), self.port)
+    }
+}
+
 /// A PgBouncer in front of a cluster.
 pub struct Pool {
     guard: Child,
@@ -293,16 +333,8 @@ fn newest() -> Option<PathBuf> {
 }
 
 /// Creates a folder to which the server's user may write: it refuses to run as root.
-pub(super) fn folder() -> PathBuf {
-    let folder = guard::folder("pg");
-    own(&folder);
-    folder
-}
-
-/// Creates an earlier server's folder again, for another server.
-pub(super) fn folder_at(folder: &Path) {
-    guard::make(folder);
-    own(folder);
+fn folder() -> PathBuf {
+    Postgres::folder_of_standby(None)
 }
 
 fn own(folder: &Path) {
@@ -352,6 +384,9 @@ fn start(folder: &Path, port: u16, settings: &[&str], clock: Option<&str>) -> Ch
 
 const GUARD_OF_POOL: &str =
     "folder=$1; shift; \"$@\" >$folder/pool 2>&1 & server=$!; read -r _; kill -KILL $server; wait $server";
+
+/// The settings of a primary and its standby: acknowledged writes can be read on the standby.
+const SETTINGS_OF_PAIRS: [&str; 1] = ["synchronous_commit=remote_apply"];
 
 /// The port in the name of a Unix socket.
 const PORT: u16 = 5432;

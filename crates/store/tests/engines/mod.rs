@@ -248,7 +248,7 @@ impl EngineServer for Mariadb {
 
     fn try_open(address: &str, connections: usize) -> Result<SqlStore, StoreError> {
         let address = mysql::MysqlAddress::parse(address).expect("an address");
-        mysql::open(&mysql::MysqlOptions { connections, ..mysql::MysqlOptions::at(address) })
+        mysql::open(&mysql::MysqlOptions { connections, trusts_durability: true, ..mysql::MysqlOptions::at(address) })
     }
 
     fn copied(address: &str) -> copy::EndAddress {

@@ -1,7 +1,7 @@
 //! Writers that record their results, and the comparison of these with the database.
 
 use rookery_jid::Jid;
-use rookery_needs::Pair;
+use rookery_needs::{Followed, Pair};
 use rookery_sasl::Credentials;
 use rookery_store::{OfflineRoom, Pushed, StoreError, Stores, wait};
 use std::collections::{BTreeMap, HashSet};
@@ -34,20 +34,30 @@ pub fn write_while(stores: &Stores, disturb: impl FnOnce()) -> Vec<ToldWriter> {
 
 /// Kills a primary and makes its standby take over, a number of times, each time after everything
 /// works again.
-pub fn fail_over(stores: &Stores, pair: &mut Pair, times: usize) {
+pub fn fail_over<D: Followed>(stores: &Stores, pair: &mut Pair<D>, times: usize) {
     for _ in 0..times {
         // Some writers are in the middle of an operation.
         thread::sleep(Duration::from_millis(200));
         pair.kill();
         // Probes report the trouble, and nothing else here would end the wait.
-        while stores.meta.trouble().is_none() {
-            thread::sleep(Duration::from_millis(1));
-        }
+        until_trouble(stores);
         pair.promote();
-        while stores.meta.trouble().is_some() {
-            thread::sleep(Duration::from_millis(1));
-        }
+        until_no_trouble(stores);
         pair.replace();
+    }
+}
+
+/// Waits until the stores know that the database is away.
+pub fn until_trouble(stores: &Stores) {
+    while stores.meta.trouble().is_none() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits until the database is there again.
+pub fn until_no_trouble(stores: &Stores) {
+    while stores.meta.trouble().is_some() {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
