@@ -318,7 +318,8 @@ mod tests {
     fn registration_is_announced_to_those_who_may() {
         let directory = tempfile::tempdir().expect("a folder");
         let file = directory.path().join("rookery.toml");
-        let text = "domains = [\"a.example\", \"b.example\", \"c.example\"]\n[domain.\"a.example\".modules.register]\nenabled = false\n\
+        let text = "domains = [\"a.example\", \"b.example\", \"c.example\"]\n\
+             [domain.\"a.example\".modules.register]\nenabled = false\n\
              [domain.\"b.example\".modules.register]\nallow_creation = true\n";
         fs::write(&file, text).expect("written");
         let loaded = Loaded::load(ConfigSource::new(Some(file), directory.path().to_owned()), Decoys::default(), None)

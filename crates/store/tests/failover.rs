@@ -17,10 +17,11 @@ engines::tests! {
 }
 
 fn what_was_acknowledged_survives_the_primary<S: EngineServer + Followed>() {
-    acknowledged_writes_survive::<S>(|stores, pair| writers::fail_over(stores, pair, 3));
+    acknowledged_writes_survive::<S>(|stores, pair| writers::fail_over(stores, pair, 2));
 }
 
-/// It still has the connections, and writes that it never acknowledges.
+/// Checks the same for a primary that still has its connections, and writes that it never
+/// acknowledges.
 fn what_was_acknowledged_survives_a_primary_that_hangs<S: EngineServer + Followed>() {
     acknowledged_writes_survive::<S>(|stores, pair| {
         pair.freeze();

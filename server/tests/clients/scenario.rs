@@ -9,9 +9,7 @@ use super::python::python;
 /// Runs a scenario, named as script and function; it has to succeed.
 #[track_caller]
 pub fn run(scenario: &str) {
-    // The scenarios of `nodes.py` kill nodes.
-    let needs_nodes = scenario.starts_with("nodes.");
-    run_as(&format!("clients.{scenario}"), scenario, needs_nodes);
+    run_as(&format!("clients.{scenario}"), scenario, false);
 }
 
 /// Runs a scenario in the same way with three nodes behind a balancer instead of one server.
@@ -72,7 +70,7 @@ fn programs(scenario: &str) -> Packages {
         "others" if function.starts_with("go_sendxmpp") => &[("go-sendxmpp", "go-sendxmpp")],
         "operation" => &[("openssl", "openssl")],
         "certificates" => &[("openssl", "openssl"), ("pebble", "pebble")],
-        "nodes" | "pages" | "guests" => &[("chromium", "chromium")],
+        "pages" | "guests" => &[("chromium", "chromium")],
         _ => &[],
     }
 }
@@ -129,10 +127,10 @@ pub fn list() -> String {
 fn script(argument: &str) -> Command {
     let mut command = on_server("../tests/clients/run.py");
     command.arg(argument).env_remove(BEHIND);
-    if ["web.", "bosh.", "guests.", "gallery.", "nodes.", "pages."].iter().any(|script| argument.starts_with(script)) {
+    if ["web.", "bosh.", "guests.", "gallery.", "pages."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_NODE", super::node::folder());
     }
-    if ["guests.", "gallery.", "nodes.", "pages."].iter().any(|script| argument.starts_with(script)) {
+    if ["guests.", "gallery.", "pages."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_CONVERSE", super::converse::folder());
     }
     command
