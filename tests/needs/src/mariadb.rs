@@ -197,7 +197,7 @@ impl Followed for Mariadb {
     }
 
     fn folder_of_standby(folder: Option<&Path>) -> PathBuf {
-        folder.map_or_else(|| guard::folder("maria"), |folder| guard::make(folder))
+        folder.map_or_else(|| guard::folder("maria"), guard::make)
     }
 
     /// Starts an empty server that takes everything from the primary's log, which has been written

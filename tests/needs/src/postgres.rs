@@ -221,7 +221,7 @@ impl Followed for Postgres {
     }
 
     fn folder_of_standby(folder: Option<&Path>) -> PathBuf {
-        let folder = folder.map_or_else(|| guard::folder("pg"), |folder| guard::make(folder));
+        let folder = folder.map_or_else(|| guard::folder("pg"), guard::make);
         own(&folder);
         folder
     }
