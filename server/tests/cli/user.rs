@@ -65,8 +65,10 @@ fn short_passwords_are_refused_unless_the_operator_wants_one() {
         say(&["remove", "romeo@localhost"], "").fine();
         say(&["remove", "juliet@localhost"], "").fine();
     };
+    least(&rig, "at least 8 characters (`min_password` in [modules.register]); --allow-short accepts shorter ones");
+    rig.write("rookery.toml", &format!("{FREE_PORTS}[modules.register]\nenabled = false\n"));
     least(&rig, "at least 8 characters (`min_password` in [modules.register] sets another number");
-    rig.write("rookery.toml", &format!("{FREE_PORTS}[modules.register]\nenabled = true\nmin_password = 6\n"));
+    rig.write("rookery.toml", &format!("{FREE_PORTS}[modules.register]\nmin_password = 6\n"));
     least(&rig, "at least 6 characters (`min_password` in [modules.register]); --allow-short accepts shorter ones");
     let (_server, _) = rig.serve();
     least(&rig, "at least 6 characters");
