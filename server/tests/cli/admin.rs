@@ -75,7 +75,7 @@ rookery_needs::needing! { "cli.root": root_leaves_files_to_the_servers_user }
 mod test {
     use super::*;
 
-    /// Root prepares a server, and restores one, before its own user starts it.
+    /// Prepares a server as root, and restores one, before the server's own user starts it.
     pub fn root_leaves_files_to_the_servers_user() {
         let rig = CliRig::empty();
         let folders = ["rookery-data", "restored"].map(|name| rig.path(name));

@@ -35,14 +35,14 @@ rookery_needs::needing! { "cli.lintian": lintian_finds_no_mistake }
 mod test {
     use super::*;
 
-    /// Another program stands in for the binary, since lintian takes minutes to search one with
-    /// all its symbols.
     pub fn lintian_finds_no_mistake() {
         let rig = CliRig::empty();
         let package = made(&rig);
         rookery_needs::programs(&[("lintian", "lintian"), ("md5sum", "coreutils")]);
         let (tree, small) = (rig.path("tree"), rig.path("small.deb"));
         run("dpkg-deb", &[Path::new("--raw-extract"), &package, &tree]);
+        // Another program stands in for the binary, since lintian takes minutes to search one with
+        // all its symbols.
         fs::copy("/bin/true", tree.join("usr/bin/rookery")).expect("copied");
         let sums = "find usr -type f -print0 | xargs -0 md5sum > DEBIAN/md5sums";
         run("env", &["-C".as_ref(), &tree, "sh".as_ref(), "-c".as_ref(), sums.as_ref()]);

@@ -220,8 +220,8 @@ impl Followed for Mariadb {
     fn wait_for_standby(&self, waits: bool) {
         self.sql("mysql", &format!("SET GLOBAL rpl_semi_sync_master_enabled = {waits}")).expect("a setting");
         if waits {
-            // It may still be behind. A write is acknowledged when the standby has everything before
-            // it, too.
+            // It may still be behind. A write is acknowledged when the standby has it, with all
+            // that was written before.
             let mark = "CREATE DATABASE IF NOT EXISTS marks; CREATE TABLE IF NOT EXISTS marks.marks (mark INT); \
                  INSERT INTO marks.marks VALUES (1)";
             self.sql("mysql", mark).expect("a write that the standby has");
