@@ -157,7 +157,7 @@ pub(crate) const BY_COMMAND: &str = "command line";
 
 enum FoundOperation {
     Operation(&'static ApiOperation, Vec<String>),
-    /// The methods that the path has.
+    /// The path exists, but not with this method; the text lists the methods that it has.
     OtherMethods(String),
 }
 

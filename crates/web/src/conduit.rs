@@ -32,7 +32,7 @@ pub struct Conduit {
     is_unsent: Arc<AtomicBool>,
     /// The timer while the peer doesn't take any bytes.
     stall: Option<Pin<Box<Sleep>>>,
-    /// The longest time for that.
+    /// The longest time for which the peer may take no bytes.
     patience: Duration,
 }
 
@@ -45,9 +45,9 @@ struct ConduitTls {
     /// Encrypted bytes; those before `sent` have been sent.
     cipher: Vec<u8>,
     sent: usize,
-    /// True if the peer has ended its direction.
+    /// True if the peer has ended its direction of the connection.
     ended: bool,
-    /// True if we have ended ours.
+    /// True if we have ended our direction of the connection.
     closed: bool,
 }
 

@@ -16,7 +16,7 @@ use crate::site::PageSite;
 #[derive(Clone, Default)]
 pub(crate) struct Exit(Arc<Mutex<Option<Leave>>>);
 
-/// The further use of a connection.
+/// The use that a connection has after it has left the library.
 pub(crate) enum Leave {
     /// The request waits for its response.
     Held(Box<HeldRequest>),

@@ -29,7 +29,7 @@ pub enum RecordAnswer {
     Missing,
     /// The record has this other value.
     Elsewhere(String),
-    /// DNS gave no answer, or a broken one.
+    /// DNS gave no answer, or an invalid one.
     None,
 }
 

@@ -21,7 +21,7 @@ use crate::reply::{Body, reply};
 /// The path of the API.
 pub const PREFIX: &str = "/api/v1";
 
-/// A request that may be carried out.
+/// A request that has passed the checks of its token and its input.
 pub(crate) struct ApiCall {
     pub shared: Arc<WebShared>,
     /// The token of the request.
@@ -33,14 +33,14 @@ pub(crate) struct ApiCall {
     pub body: Values,
 }
 
-/// The author of a request, for the action log.
+/// The author of a request, as the action log names them.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiCaller {
-    /// The token or user of this machine.
+    /// The name of the token, or of the user of this machine.
     pub who: String,
-    /// The way, with the address if it is remote.
+    /// The way by which the request came, with the client's address if it is remote.
     pub by: String,
-    /// The address; for a user of this machine, that of the machine.
+    /// The client's address; for a user of this machine, an address of this machine.
     pub from: IpAddr,
     /// True for the owner of the server's files, at the command line.
     pub is_owner: bool,
@@ -104,8 +104,7 @@ impl ApiCall {
 
     /// Returns the domain that a variable of the path names.
     ///
-    /// # Errors
-    /// The token isn't valid for it, or it isn't served.
+    /// # Errors The token isn't valid for the domain, or this server doesn't serve it.
     pub fn domain(&self, at: usize) -> Result<String, Problem> {
         let name = self.variable(at);
         let missing = || Problem::missing("there is no such domain");
@@ -131,8 +130,8 @@ impl ApiCall {
         Ok(jid)
     }
 
-    /// Returns a new password of the body. The rule of its domain applies, but not to the owner of
-    /// the server's files, whose commands look after it themselves.
+    /// Returns the new password in the body, with the rule of its domain. The rule doesn't apply to
+    /// the owner of the server's files, whose commands check it themselves.
     pub fn password(&self) -> Option<NewPassword> {
         let password = self.body.text("password")?.to_owned();
         Some(match self.caller.is_owner {
@@ -143,8 +142,7 @@ impl ApiCall {
 
     /// Checks that the token is valid for a domain.
     ///
-    /// # Errors
-    /// It isn't valid for it.
+    /// # Errors The token isn't valid for the domain.
     pub fn may(&self, domain: &str) -> Result<(), Problem> {
         if self.token.is_for(domain) { Ok(()) } else { Err(Problem::domain()) }
     }
@@ -161,8 +159,7 @@ impl ApiCall {
 
     /// Checks that the token is valid for the server as a whole.
     ///
-    /// # Errors
-    /// It is valid for one domain only.
+    /// # Errors The token is valid for one domain only.
     pub fn may_all(&self) -> Result<(), Problem> {
         if self.token.domain.is_none() { Ok(()) } else { Err(Problem::domain()) }
     }

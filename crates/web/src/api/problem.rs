@@ -72,7 +72,7 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "other-domain", "the token is not for this domain")
     }
 
-    /// Returns it for the owner of the server's files, who may know the reason.
+    /// Returns the problem with its reason in the text, for the owner of the server's files.
     pub fn for_owner(self) -> Self {
         match &self.reason {
             Some(reason) => Self { detail: format!("the server can't do this at the moment: {reason}"), ..self },
@@ -80,7 +80,7 @@ impl Problem {
         }
     }
 
-    /// Returns it as a response, without the reason.
+    /// Returns the problem as a response, without the reason.
     pub fn response(self) -> Response<Body> {
         let Self { status, kind, detail, header, reason: _ } = self;
         let body = json!({
@@ -140,7 +140,7 @@ fn unavailable(refusal: &Refusal) -> String {
     }
 }
 
-/// Returns the reason for the owner of the server's files, if it isn't said to everybody.
+/// Returns the reason that only the owner of the server's files is told; `None` if everybody is.
 fn reason(refusal: &Refusal) -> Option<String> {
     (!matches!(refusal, Refusal::Store(StoreError::Away { .. }))).then(|| refusal.to_string())
 }

@@ -1,7 +1,7 @@
-//! Objects of a bucket in transfer: one being written, and one being read.
+//! Objects of a bucket in transfer: one that is being written, and one that is being read.
 //!
-//! An object exists as a whole or not at all: its length is announced first, and a body that ends
-//! before that ends the connection, upon which the storage discards what it has.
+//! An object exists as a whole or not at all. Its length is announced first; if the body ends
+//! early, so does the connection, and the storage discards what it has received.
 
 use std::fmt;
 use std::future::Future;

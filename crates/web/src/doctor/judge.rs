@@ -488,7 +488,7 @@ mod tests {
             let mut facts = healthy();
             change(&mut facts);
             let found = wrong(&facts);
-            // The page leaves out what takes a second to find, and has words for all else.
+            // The page leaves out findings that take a second to gather, and translates all others.
             let spoken = all(&DoctorFacts { shards: Vec::new(), ..facts });
             let mut spoken = spoken.iter().filter(|finding| finding.grade > Grade::Fine);
             assert!(spoken.all(|finding| finding.fact.is_some()), "{words:?}");
