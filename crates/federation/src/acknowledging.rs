@@ -1,8 +1,8 @@
 //! Streams in use: the other server's acknowledgements (XEP-0198), and checks that it still reads.
 //!
-//! An acknowledgement is requested after a number of stanzas, and for the rest a moment later, so
-//! that a single message causes no immediate extra work. An idle stream is asked, too, so that a
-//! server that died silently is noticed before it is needed.
+//! An acknowledgement is requested after a number of stanzas; after fewer, a moment later, so that
+//! a single message causes no immediate extra work. The server at the other end of an idle stream
+//! is asked, too, so that its silent death is noticed before the stream is needed.
 
 use rookery_stream::error::{Condition, StreamError};
 use tracing::info;
@@ -85,7 +85,8 @@ impl ServerStreams {
         self.set_timer(ANSWER_MS, StreamTimer::Patience(at, serial));
     }
 
-    /// Returns how a ready stream is acknowledged, if at all; `None` if the stream is gone.
+    /// Returns the acknowledgements that a ready stream has, `Some(None)` if it has none; `None` if
+    /// the stream is gone.
     fn agreement(&self, key: ConnectionKey) -> Option<Option<Agreement>> {
         let agreed = match &self.streams.get(key.0 as usize)?.machine {
             Machine::Out { machine, .. } => machine.is_managed().then(|| Agreement {
@@ -103,8 +104,8 @@ impl ServerStreams {
         Some(agreed)
     }
 
-    /// Resends stanzas of a broken stream that are known not to have arrived. Those of unknown fate
-    /// are bounced.
+    /// Resends the stanzas of a broken stream that are known not to have arrived, and bounces those
+    /// whose fate isn't known.
     fn go_on(&mut self, at: usize, start: StreamStart, sharing: Sharing, sent: &mut Sent) -> Result<(), TooHigh> {
         let Some(broken) = self.routes.get_mut(at).and_then(|route| route.broken.take()) else { return Ok(()) };
         let (went_on, handled) = match start {
@@ -139,7 +140,7 @@ impl ServerStreams {
         else {
             return;
         };
-        // A server that has agreed too late starts counting at a later stanza.
+        // A server that has agreed only after pings began counts from a later stanza than we do.
         if *ready != key || sent.is_watched() {
             return;
         }

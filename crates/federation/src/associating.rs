@@ -4,12 +4,13 @@
 //! Such a caller is offered no SASL, and sends a dialback key, which names its domain (XEP-0220).
 //! If DNS is trusted, the domain is then looked up, as it would be for verifying the key. If signed
 //! records, reached through signed records only, name the caller's certificate for one of the
-//! domain's servers, no connection is made. If not, the key counts as far as the policy permits.
+//! domain's servers, the caller has proven the domain, and no connection is made. If not, the key
+//! counts as far as the policy permits.
 //!
 //! # Invariants
 //!
-//! * A DNS query is all that a caller can cause if certificates are the proof, within the bounds
-//!   of those for dialback (`strangers`).
+//! * If certificates are the proof, a caller can cause DNS queries and nothing else, within the
+//!   bounds of those for dialback (`strangers`).
 //! * The records prove only the domain that was looked up.
 
 use rookery_stream::error::Condition;
@@ -21,7 +22,7 @@ use crate::settings::PeerPolicy;
 use crate::targets::Address;
 
 impl ServerStreams {
-    /// Takes the certificate that a calling server has shown, since DNS may name it. To be called
+    /// Takes the certificate that a calling server has shown, since DNS may name it. Must be called
     /// before [`ServerStreams::secured`].
     pub fn shown(&mut self, key: ConnectionKey, own: Fingerprints) {
         if let Some(machine) = self.inbound_mut(key) {
@@ -30,7 +31,7 @@ impl ServerStreams {
     }
 
     /// Compares the certificates of callers that wait for a domain's server with those that DNS
-    /// names. Returns whether that server still has to be asked.
+    /// names. Returns whether that server still has to be asked about the keys of some.
     pub(crate) fn associate(&mut self, at: usize, found: &[Address]) -> bool {
         let Some(route) = self.routes.get_mut(at).filter(|_| self.settings.dane) else { return true };
         let mut named: Vec<&Associations> = found.iter().filter_map(|address| address.tlsa.as_deref()).collect();
@@ -69,6 +70,6 @@ impl ServerStreams {
     }
 }
 
-/// The time for which the way to a domain that a caller has named is remembered: DNS caches by
-/// itself.
+/// The time for which the way to a domain that a caller has named is remembered. It is short
+/// because the resolver has a cache of its own.
 const FORGET_MS: u64 = 5_000;

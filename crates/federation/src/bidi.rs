@@ -55,15 +55,17 @@ impl ServerStreams {
         }
     }
 
-    /// Checks an incoming stream that has been open for a while.
+    /// Lets an incoming stream carry stanzas of ours if it is still open, although its server
+    /// hasn't agreed on acknowledgements.
     pub(crate) fn carries_by_now(&mut self, key: ConnectionKey, serial: u32) {
         if self.is_at(key, serial) {
             self.may_carry(key);
         }
     }
 
-    /// Lets an incoming stream carry its way, if there is one, unless stanzas have left whose fate
-    /// isn't known yet.
+    /// Lets an incoming stream carry the stanzas of a way, unless some have left on an earlier
+    /// stream and their fate isn't known yet. Returns `false` if there is no such stream, or it
+    /// must not yet.
     pub(crate) fn carry(&mut self, at: usize) -> bool {
         let Some(route) = self.routes.get(at).filter(|route| route.purpose == StreamPurpose::Stanzas) else {
             return false;
@@ -75,15 +77,15 @@ impl ServerStreams {
         self.attach_way(at, key, StreamStart::Fresh)
     }
 
-    /// Handles the answer on a resumed stream that carried a way: it continues, unless a stream of
-    /// ours is about to.
+    /// Handles the end of the resumption on a stream that carried a way: the way continues on it,
+    /// unless a stream of ours is about to take the way.
     pub(crate) fn answers_resumed(&mut self, key: ConnectionKey, id: &str, answered: u32) {
         let pair = self.inbound(key).and_then(|machine| machine.reverse_pair());
         let pair = pair.map(|(local, remote)| (Box::<str>::from(local), Box::<str>::from(remote)));
         let at = pair.and_then(|(local, remote)| self.known_way(&local, &remote, StreamPurpose::Stanzas));
         let may_attach = |route: &DomainRoute| {
-            // If both servers have asked to resume, each does so on its own stream: neither may
-            // give up its own for the other's.
+            // If both servers have asked to resume, each does so on the stream that it opened: if
+            // both gave up their own, none would be left.
             let has_agreed = match route.state {
                 RouteState::Negotiating { key, .. } => self.outbound(key).is_some_and(Outbound::has_agreed),
                 RouteState::Ready { .. } => true,

@@ -1,8 +1,8 @@
 //! Limits the connections to one address that are being made at a time.
 //!
 //! A server may have any number of domains, and accepts few unproven connections from one address.
-//! After a restart each of the domains has stanzas waiting: if all were called at once, most calls
-//! would be refused. So the calls wait in a queue, no longer than their stanzas do.
+//! After a restart, stanzas wait for each of those domains: if all were called at once, most calls
+//! would be refused. So the calls wait in a queue, but no longer than their stanzas do.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -39,7 +39,7 @@ impl OutboundCalls {
         has_room
     }
 
-    /// Returns a place.
+    /// Frees a place at an address.
     pub(crate) fn leave(&mut self, address: IpAddr) {
         let Some(called) = self.addresses.get_mut(&address) else { return };
         called.under_way -= 1;
@@ -62,7 +62,7 @@ impl OutboundCalls {
 }
 
 impl ServerStreams {
-    /// Notes that a stream is ready: another one may be opened at its address.
+    /// Notes that a stream is ready, so that another one may be opened at its address.
     pub(crate) fn has_called(&mut self, key: ConnectionKey) {
         if let Some(Machine::Out { calls, .. }) = self.streams.get_mut(key.0 as usize).map(|stream| &mut stream.machine)
             && let Some(address) = calls.take()

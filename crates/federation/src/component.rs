@@ -143,8 +143,8 @@ impl ComponentStream {
         }
     }
 
-    /// Notes that the stream is at the home of its name: tells the component that its handshake was
-    /// right.
+    /// Notes that the stream is at the home of its name, and tells the component that its handshake
+    /// was right.
     pub fn attached(&mut self, out: &mut Vec<u8>) {
         if self.phase == ComponentPhase::Proven {
             self.phase = ComponentPhase::Open;

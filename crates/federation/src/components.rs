@@ -195,8 +195,8 @@ impl ServerStreams {
         self.components.entry(name).or_default().push(key);
     }
 
-    /// Detaches a connection of a component that has gone, or is about to: other connections get
-    /// the unwritten stanzas, or these are given back.
+    /// Detaches a connection of a component that has gone, or is about to go. The component's other
+    /// connections get its unwritten stanzas; without another connection, these are given back.
     pub(crate) fn detach(&mut self, key: ConnectionKey) {
         let Some(attached) = self.attached_mut(key) else { return };
         let name = Box::<str>::from(attached.machine.name());
@@ -216,8 +216,8 @@ impl ServerStreams {
         waiting.into_iter().for_each(|stanza| self.send_to_component(stanza));
     }
 
-    /// Gives back the stanzas that a closed connection has not taken. One that this server ends
-    /// takes all written output first.
+    /// Gives back the stanzas that a closed connection has not taken. A connection that this server
+    /// ends first takes all output that was written.
     pub(crate) fn give_back_written(&mut self, key: ConnectionKey) {
         let Some(attached) = self.attached_mut(key) else { return };
         for stanza in std::mem::take(&mut attached.written) {

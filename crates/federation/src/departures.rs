@@ -117,7 +117,7 @@ impl ServerStreams {
     pub(crate) fn attempt_failed(&mut self, key: ConnectionKey, reason: &str) {
         let Some(at) = self.route_of(key) else { return };
         if let Some(machine) = self.inbound(key) {
-            // It was a stream of theirs, which carried a way of ours.
+            // It was a stream that the other server has opened, and it carried a way of ours.
             self.lost_all(machine.proven().map(Box::from).collect());
             self.carries_no_more(key, reason);
             return self.drop_now(key);
@@ -141,7 +141,8 @@ impl ServerStreams {
                 if untried.is_empty() || is_secured {
                     return self.fail(at, Cause::Timeout, reason);
                 }
-                // The handshake has failed, which may be the fault of this machine only.
+                // The handshake has failed, and only this one machine may be at fault: the others
+                // are tried.
                 let untried = std::mem::take(untried);
                 self.try_others(at, untried);
             }
@@ -153,8 +154,8 @@ impl ServerStreams {
         }
     }
 
-    /// Notes that another server of that domain has proven to be alive: a failed way may be tried
-    /// again.
+    /// Notes that another server of a domain has proven to be alive, so that a failed way to it may
+    /// be tried again.
     pub(crate) fn is_alive(&mut self, domain: &str) {
         for at in self.by_remote.get(domain).cloned().unwrap_or_default() {
             if let Some(route) = self.routes.get_mut(at)
@@ -368,7 +369,7 @@ const HANDSHAKE_MS: u64 = 15_000;
 pub const MOST_ROUTES: usize = 50_000;
 /// The most ways that are being found or negotiated at a time.
 pub const MOST_UNDER_WAY: usize = 1000;
-/// The most of them for one sender.
+/// The most of these ways for one sender.
 pub const MOST_FOR_ONE: usize = MOST_UNDER_WAY / 2;
 /// RFC 8305 §8, "Connection Attempt Delay".
 const BETWEEN_ATTEMPTS_MS: u64 = 250;

@@ -167,8 +167,8 @@ pub(crate) fn confirm(question: &Element, settings: &FederationSettings, ours: &
     true
 }
 
-/// Appends the start of an element whose prefix is declared in the stream's header, unknown to the
-/// writer.
+/// Appends the start of a dialback element. The writer doesn't know the prefix, which the stream's
+/// header has declared.
 fn open<'a>(name: Name, attributes: impl IntoIterator<Item = (&'static str, Option<&'a str>)>, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("<{}", name.written()).as_bytes());
     for (attribute, value) in attributes {

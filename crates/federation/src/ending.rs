@@ -64,7 +64,7 @@ impl ServerStreams {
         }
     }
 
-    /// Makes all stanzas of a way wait for a while, for a stream that is to be resumed.
+    /// Keeps all stanzas of a way waiting for a while, because a stream is to be resumed.
     fn pause(&mut self, at: usize, delay_ms: u64) {
         self.drop_streams(at);
         self.set_state(at, RouteState::Paused);
@@ -97,8 +97,8 @@ impl ServerStreams {
             return false;
         }
         if let RouteState::Ready { sent, .. } = std::mem::replace(&mut route.state, RouteState::Idle) {
-            // Stanzas that have left and may not have arrived are read before the end of the
-            // stream.
+            // The other server reads the stanzas that have left, and may not have arrived, before
+            // the end of the stream.
             self.waiting_bytes -= sent.bytes();
         }
         _ = route.queue.take();

@@ -62,7 +62,7 @@ pub struct Inbound {
     is_open: bool,
     /// True once our end of the stream has been written; the peer's input still counts.
     is_closing: bool,
-    /// True if the stream has ended with an error, the peer's or ours.
+    /// True if the stream has ended with an error, of the peer or of ours.
     has_failed: bool,
     tls: Option<Result<Names, Untrusted>>,
     /// The certificate that the peer has shown, since DNS may name it.
@@ -81,8 +81,8 @@ pub struct Inbound {
     reverse: Option<Reverse>,
     /// True if the peer has ended the stream properly: it won't be resumed.
     is_finished: bool,
-    /// The number of dialback requests so far: all for our own verdict, and those to verify other
-    /// servers' keys while nothing is proven.
+    /// The number of dialback requests so far: all that ask for our own verdict, and, while nothing
+    /// is proven, those that ask about other servers' keys.
     requests: u32,
 }
 
@@ -92,7 +92,7 @@ enum InboundPhase {
     Header,
     /// Elements.
     Open,
-    /// TLS: `<proceed/>` is written.
+    /// The TLS handshake: `<proceed/>` is written.
     Tls,
     /// The peer has ended the stream, and gets an acknowledgement once the store is done; further
     /// input is discarded.
@@ -142,7 +142,7 @@ pub struct KeyQuestion {
     /// The key that the peer has sent, to be verified by the server that is authoritative for
     /// `from`.
     pub key: Box<str>,
-    /// True if the stream's certificate is for the domain, so that no server has to be asked
+    /// True if the stream's certificate is valid for the domain, so that no server has to be asked
     /// (XEP-0344).
     pub is_certified: bool,
 }
@@ -216,7 +216,7 @@ impl Inbound {
         !self.proven.is_empty()
     }
 
-    /// Revokes all proofs, for a stream that is ended because of them.
+    /// Revokes all proofs, since the stream is being ended because of them.
     pub(crate) fn forget(&mut self) {
         self.proven.clear();
     }
@@ -311,7 +311,7 @@ impl Inbound {
                 self.prove(from);
                 self.may_be_answered(to, from);
             }
-            // XEP-0220 §2.2.1: the stream is useless now.
+            // XEP-0220 §2.2.1: nothing can be sent on the stream any more.
             Ok(false) if self.proven.is_empty() && self.pending.is_empty() => {
                 out.extend_from_slice(STREAM_END);
                 self.phase = InboundPhase::Ended;
@@ -341,8 +341,8 @@ impl Inbound {
         }
     }
 
-    /// Ends our direction because the stream is idle. Stanzas are still taken until the peer has
-    /// ended its own (RFC 6120 §4.4).
+    /// Ends our direction because the stream is idle. Stanzas are still accepted until the peer has
+    /// ended its direction (RFC 6120 §4.4).
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         if self.phase == InboundPhase::Open && !self.is_closing {
             self.acknowledge(out);
@@ -446,8 +446,8 @@ impl Inbound {
         }
     }
 
-    /// Handles an element of the stream itself. The ones read into a tree have no children, so
-    /// strangers can't cause large trees.
+    /// Handles an element of the stream itself. Those that are read into a tree have no children,
+    /// so strangers can't cause large trees.
     fn element(
         &mut self,
         stanza: &Stanza<'_>,
@@ -463,7 +463,7 @@ impl Inbound {
                 self.has_failed = true;
                 Some(self.end(out))
             }
-            // Answers, which were not requested on this stream.
+            // Answers to questions that were never asked on this stream.
             (ns::DIALBACK, "result" | "verify") if stanza.raw_type().is_some() => None,
             (ns::SASL, "auth") | (ns::DIALBACK, "result" | "verify") | (ns::SM, _)
                 if stanza.first_child().is_some() =>

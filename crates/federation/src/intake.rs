@@ -2,8 +2,8 @@
 //! speak for it are read later, and nothing is dropped.
 //!
 //! Each domain has a bucket of bytes and stanzas that empties with time, as a client's session has.
-//! A server that floods only delays itself. If the operator wants it, domains to which no user here
-//! has written yet have a smaller one: spam comes from servers that were set up for it.
+//! A server that floods delays only itself. An operator may give a smaller bucket to domains to
+//! which no user here has written yet: spam comes from servers that were set up for it.
 
 use rookery_base::{Bucket, Map, Set};
 
@@ -31,7 +31,7 @@ impl DomainIntake {
         self.known.insert(domain.into());
     }
 
-    /// Charges a domain, and returns the milliseconds that it has to wait if it was too fast.
+    /// Charges a domain. Returns the milliseconds for which it has to wait if it was too fast.
     fn charge(
         &mut self,
         domain: &str,

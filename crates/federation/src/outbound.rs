@@ -7,11 +7,11 @@
 //! - If the policy requires TLS, nothing but `<starttls/>` is sent without it, whatever the peer
 //!   offers.
 //! - A dialback answer counts only if this stream has requested it, for this pair.
-//! - Stanzas of the peer count if both directions were requested (XEP-0288), and then only those
-//!   of this stream's domain: it has proven that before the first of ours may leave. Other stanzas
-//!   are dropped: nothing on the stream was proven in that direction.
-//! - If the peer acknowledges (XEP-0198), that is enabled, or an earlier stream resumed, before
-//!   the first stanza leaves.
+//! - Stanzas of the peer count only if both directions were requested (XEP-0288) and they come from
+//!   this stream's domain, which the peer has proven before the first of ours leaves. All others
+//!   are dropped, since nothing on the stream proves their senders.
+//! - If the peer acknowledges (XEP-0198), that is enabled, or an earlier stream resumed, before the
+//!   first stanza leaves.
 //!
 //! # Layout
 //!
@@ -60,13 +60,14 @@ pub struct Outbound {
     acks: AcksAgreement,
     /// True if both directions were requested: the peer may send, too.
     is_bidi: bool,
-    /// True if they aren't requested, whatever the peer offers.
+    /// True if they are never requested, whatever the peer offers.
     avoids_bidi: bool,
-    /// True if nothing is sent without TLS, whatever the policy.
+    /// True if nothing but `<starttls/>` is sent without TLS, whatever the policy.
     must_encrypt: bool,
     /// True once our end of the stream has been written; the peer's input still counts.
     is_closing: bool,
-    /// True if the peer's stanzas now come over another connection; no more count here.
+    /// True if the peer's stanzas now come over another connection: those on this one no longer
+    /// count.
     is_deaf: bool,
     lang: Option<Box<str>>,
     tls: Option<Result<Names, Untrusted>>,
@@ -197,7 +198,7 @@ impl Outbound {
         }
     }
 
-    /// Makes it resume the stream of that id, if the peer offers that: see
+    /// Makes the stream resume the earlier one with that id, if the peer offers resumption: see
     /// [`OutboundEvent::Counting`].
     #[must_use]
     pub fn resuming(mut self, id: Box<str>) -> Self {
@@ -205,20 +206,21 @@ impl Outbound {
         self
     }
 
-    /// Makes it request one direction only.
+    /// Makes the stream request one direction only.
     #[must_use]
     pub fn one_way(self) -> Self {
         Self { avoids_bidi: true, ..self }
     }
 
-    /// Makes it require TLS even if the policy doesn't: if DNS names the peer's certificates, the
-    /// peer has TLS (RFC 7673 §3).
+    /// Makes the stream require TLS even if the policy doesn't: if DNS names the peer's
+    /// certificates, the peer has TLS (RFC 7673 §3).
     #[must_use]
     pub fn encrypted(self) -> Self {
         Self { must_encrypt: true, ..self }
     }
 
-    /// Makes it note the peer's messages for a watching operator: such a stream isn't for stanzas.
+    /// Makes the stream note the peer's messages for an operator who watches. It then carries no
+    /// stanzas.
     #[must_use]
     pub fn noting(self) -> Self {
         Self { is_noting: true, avoids_bidi: true, ..self }
@@ -259,13 +261,14 @@ impl Outbound {
         self.phase == OutboundPhase::Ready
     }
 
-    /// Returns the largest stanza that the peer accepts, in bytes: a larger one would end the
-    /// stream for all senders.
+    /// Returns the size of the largest stanza that the peer accepts, in bytes: a larger one would
+    /// end the stream for all senders.
     pub fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Returns the announced milliseconds without traffic after which the peer may end the stream.
+    /// Returns the time without traffic, in milliseconds, after which the peer has announced that
+    /// it may end the stream.
     pub(crate) fn most_idle_ms(&self) -> u64 {
         self.most_idle_ms
     }
@@ -361,8 +364,8 @@ impl Outbound {
         }
     }
 
-    /// Asks whether a key that came on a stream of that id is right. The stream must be ready, and
-    /// for questions.
+    /// Asks whether a key is right that came on the stream with that id. This stream must be ready,
+    /// and be one for questions.
     pub fn ask(&self, id: &str, key: &str, out: &mut Vec<u8>) {
         dialback::ask(dialback::Name::Verify, &self.local, &self.remote, Some(id), key, out);
     }
@@ -521,7 +524,7 @@ impl Outbound {
     }
 
     /// Handles a dialback question from a peer that may send, too: it gets an answer about our
-    /// keys. For other pairs of domains it needs streams of its own.
+    /// keys. For other pairs of domains the peer has to open streams of its own.
     fn asked(&mut self, name: &str, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         if element.attr("type").is_some() {
             return None;

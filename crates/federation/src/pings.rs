@@ -3,7 +3,7 @@
 //!
 //! A server reads a stream in order, so one that replies to a ping has read everything before it.
 //! If its connection breaks, unconfirmed stanzas are bounced to their senders, who would otherwise
-//! not be told. The cost is one request every two seconds while messages leave.
+//! not learn of the loss. The cost is one request every two seconds while messages leave.
 //!
 //! # Invariants
 //!
@@ -11,7 +11,8 @@
 //!   pinged domain to the pinging one. It isn't passed on.
 //! - Nothing waits for a reply: neither the next stanzas nor the end of an idle stream. A server
 //!   that doesn't reply isn't pinged for a day.
-//! - Its memory is at most half of the room for waiting stanzas ([`MOST_WAITING`]).
+//! - The stanzas that are kept for a reply take at most half of the room for waiting stanzas
+//!   ([`MOST_WAITING`]).
 
 use rookery_base::Map;
 use rookery_fanout::{Packet, StanzaType};
@@ -25,7 +26,7 @@ use crate::timers::StreamTimer;
 #[cfg(doc)]
 use crate::writing::MOST_WAITING;
 
-/// Domains about which something is remembered for a day.
+/// Domains of which something holds for a day.
 #[derive(Debug, Default)]
 pub(crate) struct ForADay(Map<Box<str>, u64>);
 
@@ -43,8 +44,8 @@ impl ForADay {
 }
 
 impl ServerStreams {
-    /// Takes a stanza that has arrived at another node from a domain whose home is here. Returns
-    /// `true` if it is the reply to a ping of these streams, and so for no one else.
+    /// Takes a stanza from a domain whose home is here, if it has arrived at another node. Returns
+    /// `true` if it is the reply to a ping of these streams, and must not be delivered.
     pub fn hears(&mut self, packet: &Packet, to: &Jid) -> bool {
         if let Some(sender) = packet.sender() {
             self.is_alive(sender.domain());
@@ -70,7 +71,8 @@ impl ServerStreams {
             && writing.watched_ms > now_ms + ASK_MS
             && let Some(stream) = self.streams.get(key.0 as usize)
         {
-            // More stanzas have left since, and perhaps none follows them.
+            // More stanzas have left since that ping, and perhaps none will follow to cause the
+            // next one.
             writing.watched_ms = now_ms + ASK_MS;
             let watch = StreamTimer::Watch(*key, stream.serial);
             self.set_timer(ASK_MS, watch);

@@ -1,7 +1,7 @@
 //! Keeps the stanzas that wait for a remote domain.
 //!
-//! While there is no connection, a sender has at most a quarter of the queue, so that the excess of
-//! one doesn't cause bounces for others. The copies of one stanza, such as a room's message for
+//! While there is no connection, one sender may fill at most a quarter of the queue, so that its
+//! excess doesn't cause bounces for others. The copies of one stanza, such as a room's message for
 //! many occupants there, count as one stanza of the sender, and have a bound of their own: a stanza
 //! built once is queued once, with an address for each copy. Once there is a connection, the queue
 //! empties with every tick, and only bytes are counted.
@@ -56,7 +56,7 @@ impl Queue {
     }
 
     /// Notes that the connection is gone and another one is looked for: queued stanzas keep
-    /// waiting, and new ones have their bounds in addition.
+    /// waiting, and don't count against the bounds of new ones.
     pub(crate) fn disconnected(&mut self) {
         self.share = Some(Share::new(self.most));
         self.copies = 0;

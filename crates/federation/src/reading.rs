@@ -46,9 +46,9 @@ impl ReadingPlace {
         Self { namespace, opening: Some(Opening::default()), prefix: String::new(), prefixes: Vec::new() }
     }
 
-    /// Returns the first item of `input`. After a whole element the scanner is reset. A peer that
-    /// has not proven anything may send few tags in one: elements with a prefix from the header,
-    /// such as dialback's, are rewritten, which takes many times their bytes.
+    /// Returns the first item of `input`. The scanner is reset after a whole element. Before a peer
+    /// has proven anything, its elements may have only a few tags: those with a prefix from the
+    /// header, such as dialback's, are rewritten, which takes many times their size.
     pub(crate) fn next<'a>(
         &mut self,
         input: &'a [u8],
@@ -149,7 +149,7 @@ pub(crate) fn has_features(header: &Header) -> bool {
 }
 
 /// Appends a header of ours. The prefix of dialback is always declared: some servers take it as the
-/// announcement of dialback, and others can't ask us to verify a key otherwise.
+/// announcement of dialback, and others need it to ask us to verify a key.
 pub(crate) fn write_header(from: Option<&str>, to: Option<&str>, id: Option<&str>, versioned: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<?xml version='1.0'?><stream:stream xmlns='jabber:server'");
     let attributes = [

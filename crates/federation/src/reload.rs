@@ -9,8 +9,8 @@ use crate::servers::{ConnectionKey, Home, Machine, ServerStreams};
 use crate::settings::FederationSettings;
 
 impl ServerStreams {
-    /// Applies new settings. Streams that they no longer admit, or that are for hosts which have
-    /// gone, end, and their waiting stanzas are bounced.
+    /// Applies new settings. Streams that these don't admit, or whose host of ours is gone, end,
+    /// and the stanzas that wait for them are bounced.
     pub fn apply(&mut self, settings: Arc<FederationSettings>, home: &dyn Home) {
         self.settings = settings;
         self.is_stopping = false;
@@ -50,7 +50,7 @@ impl ServerStreams {
                         continue;
                     }
                     let error = if is_gone { StreamError::HostGone } else { StreamError::PolicyViolation };
-                    // A closing stream has left its way to others.
+                    // The way of a stream that is closing belongs to another stream by now.
                     let (route, is_past) = (*route, machine.is_closing());
                     if is_past { self.close_stream(key, &error) } else { self.give_up(route, &error, CHANGED) }
                 }

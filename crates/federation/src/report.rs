@@ -1,4 +1,4 @@
-//! The streams as an operator sees them, and ending one.
+//! An operator's view of the streams, and the command that ends one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -147,7 +147,7 @@ impl ServerStreams {
         all
     }
 
-    /// Adds the shard's streams to a tally.
+    /// Adds the shard's streams and ways to a tally.
     pub fn count(&self, tally: &mut Tally) {
         for (_, route) in &self.routes {
             tally.waiting += route.waiting() as u64;

@@ -1,18 +1,18 @@
 //! Broken streams of other servers that may continue over another connection (XEP-0198 §5).
 //!
-//! For each, the number of handled stanzas is kept: enough to tell its server which ones to send
+//! The number of handled stanzas is kept for each: it tells the other server which ones to send
 //! again.
 //!
 //! A bidirectional stream (XEP-0288) is resumed by the server that has opened it, as the standard
-//! has it, or by the other one, on a stream of its own: that one has stanzas under way, too, and
-//! may be the first to need the count. A server that doesn't support this refuses, and nothing is
-//! lost that wouldn't be lost anyway.
+//! says, or by the other server, on a stream that this one opens: it has stanzas under way, too,
+//! and may be the first to need the count. A server that doesn't support this refuses, and nothing
+//! is lost that wouldn't be lost anyway.
 //!
 //! # Invariants
 //!
 //! - A stream continues for the domain that it was proven for, towards the same domain of ours. In
 //!   addition, its name can't be guessed.
-//! - When it continues elsewhere, nothing more that arrives over its old connection counts.
+//! - Once a stream continues elsewhere, nothing more that arrives over its old connection counts.
 
 use rookery_base::Map;
 use rookery_hub::custody::{Balance, Ledger};
@@ -96,8 +96,8 @@ impl ServerStreams {
         }
     }
 
-    /// Continues another stream of ours: tells its server how many of its own stanzas were handled
-    /// there.
+    /// Lets a stream of ours resume another one: tells the other server how many of its stanzas
+    /// were handled there.
     pub(crate) fn resumes(&mut self, key: ConnectionKey) {
         let Some(at) = self.route_of(key) else { return };
         let Some(route) = self.routes.get(at) else { return };
@@ -164,7 +164,7 @@ impl ServerStreams {
         }
     }
 
-    /// Watches a stream that we have opened: it is ready, and can be resumed in the peer's
+    /// Remembers that a stream that we have opened is ready, and can be resumed in the peer's
     /// direction.
     pub(crate) fn watch_reverse(&mut self, key: ConnectionKey) {
         let Some((machine, _)) = self.outbound_mut(key) else { return };
@@ -207,8 +207,8 @@ impl ServerStreams {
         }
     }
 
-    /// Takes the count from a stream that seems to have a connection. A stream of the other server
-    /// ends then; on one of ours, our own direction continues.
+    /// Takes the count from a stream that still seems to have a connection. If the other server has
+    /// opened that stream, it ends; on one of ours, our own direction continues.
     fn put_away(&mut self, id: &str, remote: &str, local: &str) {
         let Some(&key) = self.resumable.live.get(&name(remote, id)) else { return };
         let is_meant = match self.streams.get(key.0 as usize).map(|stream| &stream.machine) {

@@ -28,7 +28,8 @@ pub(crate) struct DomainRoute {
     pub state: RouteState,
     /// The last broken stream, which is to be resumed.
     pub broken: Option<Box<Broken>>,
-    /// The sender on whose behalf it is looked for, a bare JID, during the search.
+    /// The sender, as a bare JID, for whose stanza the way is being looked for; `None` after the
+    /// search.
     pub asker: Option<Box<str>>,
     /// Failures since the last success.
     pub failures: u32,
@@ -145,8 +146,8 @@ impl DomainRoute {
         matches!(&self.state, RouteState::Ready { sent, .. } if sent.is_taken())
     }
 
-    /// Returns how many stanzas wait for a stream, including those that left on a broken one and
-    /// may have to be sent again.
+    /// Returns the number of stanzas that wait for a stream, including those that left on a broken
+    /// one and may have to be sent again.
     pub(crate) fn waiting(&self) -> usize {
         self.queue.len() + self.broken.as_ref().map_or(0, |broken| broken.len())
     }

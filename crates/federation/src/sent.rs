@@ -1,9 +1,10 @@
 //! Keeps stanzas that have left on a stream and may have to be sent again (XEP-0198).
 //!
-//! With acknowledgements, a stanza stays until the other server has handled it, so that it can be
-//! sent again on the next connection, or bounced to its sender. For a server without them, the
-//! reply to a ping after it means the same, and without such a reply it is bounced (`pings`).
-//! Without either it is dropped once the connection has accepted it: more can't be known.
+//! With acknowledgements, a stanza is kept until the other server has handled it, so that it can be
+//! sent again on the next connection, or bounced to its sender. If the other server doesn't
+//! acknowledge, its reply to a later ping shows the same, and a stanza without such a reply is
+//! bounced (`pings`). If it doesn't reply to pings either, a stanza is dropped once the connection
+//! has accepted it: no more can be known.
 
 use std::collections::VecDeque;
 
@@ -19,7 +20,8 @@ use crate::stream_id;
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     stanzas: VecDeque<Outgoing>,
-    /// The number of the last ones that the connection may not have taken completely.
+    /// The number of stanzas, counted from the last, that the connection may not have taken
+    /// completely.
     untaken: usize,
     acks: Option<Box<Acks>>,
 }
@@ -112,8 +114,8 @@ impl Sent {
         self.acks = None;
     }
 
-    /// Notes that the other server has ended the stream properly, and has read all stanzas on their
-    /// way: those that only a ping could confirm count as arrived.
+    /// Notes that the other server has ended the stream properly, and so has read all stanzas:
+    /// those that only a ping could confirm count as arrived.
     pub(crate) fn is_read(&mut self) {
         if self.is_watched() {
             self.watch_no_more();
@@ -125,7 +127,7 @@ impl Sent {
     pub(crate) fn answered(&mut self, id: &str) -> Option<usize> {
         let acks = self.acks.as_mut()?;
         let (_, count) = acks.ping.as_mut()?.asked.take_if(|(asked, _)| **asked == *id)?;
-        // Some may have been given up while the reply was on its way.
+        // Some of these stanzas may have been given up while the reply was on its way.
         let is_known = count.wrapping_sub(acks.acked).cast_signed() <= 0;
         acks.asked_ms = None;
         if is_known { Some(0) } else { self.acknowledge(count).ok() }
@@ -168,8 +170,8 @@ impl Sent {
         self.give_up_the_first();
     }
 
-    /// Counts the first stanzas as arrived if more wait for the reply to a ping than are kept: the
-    /// reply may never come, and nothing waits for it.
+    /// Gives up the first stanzas, as if they had arrived, if more wait for the reply to a ping
+    /// than may be kept: the reply may never come, and nothing else waits for it.
     fn give_up_the_first(&mut self) {
         let Some(acks) = self.acks.as_mut().filter(|acks| acks.ping.is_some()) else { return };
         while (acks.bytes > MOST_WATCHED || self.stanzas.len() > MOST_UNACKNOWLEDGED)
@@ -222,8 +224,8 @@ impl Sent {
         Ok(done)
     }
 
-    /// Returns whether enough stanzas have left to request an acknowledgement. Pings wait for their
-    /// time: they are stanzas, too.
+    /// Returns whether enough stanzas have left to request an acknowledgement. It doesn't hold for
+    /// pings, which wait for their time because they are stanzas themselves.
     pub(crate) fn is_much(&self) -> bool {
         self.acks.as_ref().is_some_and(|acks| {
             acks.asked_ms.is_none()
@@ -303,8 +305,8 @@ impl Sent {
     }
 
     /// Returns the remaining stanzas of a stream that is given up. The first part has those that
-    /// the connection has not taken, if no others may be lost, as on a properly closed stream;
-    /// otherwise the second part has all.
+    /// the connection has not taken, if no others can be lost: the stream ends in good order, or
+    /// the other server doesn't acknowledge. Otherwise the second part has all.
     pub(crate) fn give_up(mut self, in_good_order: bool) -> (VecDeque<Outgoing>, VecDeque<Outgoing>) {
         if !in_good_order && self.is_managed() {
             return (VecDeque::new(), self.stanzas);
@@ -315,8 +317,9 @@ impl Sent {
 }
 
 impl Broken {
-    /// Gives up a stream that can't be resumed. If the number of handled stanzas is known, the
-    /// others may be sent again, first; otherwise they are bounced, second.
+    /// Ends the record of a stream that can't be resumed, and returns its stanzas. If the number of
+    /// handled ones is known, the others are in the first part, and may be sent again; otherwise
+    /// all are in the second part, and have to be bounced.
     pub(crate) fn give_up(mut self, handled: Option<u32>) -> (VecDeque<Outgoing>, VecDeque<Outgoing>) {
         match handled.and_then(|handled| self.known(handled)) {
             Some(known) => (self.stanzas.split_off(known), VecDeque::new()),
@@ -440,8 +443,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whenever a stream breaks, and however much of it was handled, each stanza is sent again
-        /// or is known to be handled.
+        /// However often streams break, and however many of their stanzas were handled, each stanza
+        /// is sent again or is known to be handled.
         #[test]
         fn nothing_is_left_out_and_nothing_doubled(lives in prop::collection::vec((0..20_u32, 0..20_u32, 0..20_u32), 1..10)) {
             let (mut next, mut handled, mut total) = (0, 0, Vec::new());

@@ -153,8 +153,8 @@ pub(crate) struct Stream {
     /// The time at which the peer's certificate expires.
     pub certified_until_ms: Option<u64>,
     pub ended: bool,
-    /// Written stanzas of a stream that has ended which its connection has not taken completely:
-    /// they arrive before its end, or are given back when the connection is gone.
+    /// Stanzas that were written before the stream ended, and that its connection has not taken
+    /// completely: they arrive before its end, or are given back when the connection is gone.
     pub last_written: Vec<Outgoing>,
 }
 
@@ -269,7 +269,7 @@ impl ServerStreams {
         self.actions.pop_front()
     }
 
-    /// Returns the number of connections, in any state.
+    /// Returns the number of connections, whatever their state.
     pub fn len(&self) -> usize {
         self.streams.len()
     }
@@ -357,8 +357,8 @@ impl ServerStreams {
                 stream.carry = Some(Box::new(CarriedElement { bytes: rest.to_vec(), scanner }));
             }
             _ => {
-                // After a fault the scanner is in the middle of an element; the next stream must
-                // start afresh.
+                // After a fault the scanner is in the middle of an element, and the next stream
+                // must start at the beginning of one.
                 scanner.reset();
                 self.scanner = Some(scanner);
             }
@@ -388,7 +388,7 @@ impl ServerStreams {
     pub fn closed(&mut self, key: ConnectionKey, reason: &str) {
         let Some(stream) = self.streams.get(key.0 as usize) else { return };
         match &stream.machine {
-            // The key is free with the `Drop` that follows, which finds nothing to close.
+            // The `Drop` that follows finds nothing to close, and frees the key.
             Machine::Out { .. } if !stream.ended => self.attempt_failed(key, reason),
             Machine::Component(_) => {
                 self.detach(key);
@@ -492,7 +492,8 @@ impl ServerStreams {
         }
         let idle_ms = self.rests_after_ms(key);
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
-        // The other server decides when it needs its stream no more; we end it later than our own.
+        // The other server decides when it no longer needs its stream; we end that stream later
+        // than our own.
         let patience = if matches!(stream.machine, Machine::In { .. }) { 2 * idle_ms } else { idle_ms };
         let idle_since = stream.used_ms;
         if self.now_ms < idle_since + patience {
@@ -541,10 +542,10 @@ enum StreamStep {
     Component(component::ComponentEvent),
 }
 
-/// The time that a peer may take to end its direction after we have ended ours.
+/// The time that a peer has for ending its direction after we have ended ours.
 pub(crate) const LAST_WORDS_MS: u64 = 5_000;
-/// The time for which a stream is kept at least, whatever timeout the other server announces: a new
-/// one for each stanza would cost both more.
+/// The shortest time for which an idle stream is kept, whatever the other server announces: a new
+/// stream for each stanza would cost both more.
 const SHORTEST_REST_MS: u64 = 10_000;
 
 #[cfg(test)]

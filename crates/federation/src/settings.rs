@@ -199,7 +199,8 @@ pub struct FederationSettings {
     pub bytes_per_second: u64,
     /// Stanzas per second that it may send, 0 for no limit.
     pub stanzas_per_second: u64,
-    /// The same for a domain to which no user here has written, 0 if all are treated alike.
+    /// Stanzas per second of a domain to which no user here has written, 0 if all domains are
+    /// treated alike.
     pub newcomer_stanzas: u64,
     /// Seconds' worth of either that a domain may send at once.
     pub burst_seconds: u64,
@@ -246,8 +247,8 @@ impl FederationSettings {
         exception.map_or(rules.policy, |(_, policy)| *policy)
     }
 
-    /// Returns whether a domain of ours may call another one: if certificates are required, not
-    /// before it has one itself.
+    /// Returns whether a domain of ours may call another one. If certificates are required, it may
+    /// not before it has one itself.
     pub fn may_call(&self, local: &str, remote: &str) -> bool {
         self.policy_for(local, remote) != PeerPolicy::Certificate
             || !self.uncertified.iter().any(|domain| **domain == *local)

@@ -39,7 +39,8 @@ impl Strangers {
         self.enter(address)
     }
 
-    /// Counts a connection from another shard, which has admitted it. Returns `false` as above.
+    /// Counts a connection that another shard has admitted. Returns `false` if the address has too
+    /// many, or if there are too many in total.
     pub(crate) fn enter(&mut self, address: IpAddr) -> bool {
         let stranger = self.addresses.entry(address).or_default();
         if stranger.connections >= MOST_OF_ADDRESS || self.connections >= MOST_STRANGERS {
@@ -58,7 +59,7 @@ impl Strangers {
         }
     }
 
-    /// Notes that a connection has proven something: it no longer counts as open, and only as a
+    /// Notes that a connection has proven something. It no longer counts as open, and counts as a
     /// tenth of a call, so that a server with many domains is admitted.
     pub(crate) fn prove(&mut self, address: IpAddr) {
         self.leave(address);
@@ -68,7 +69,7 @@ impl Strangers {
     }
 
     /// Counts a key to be verified, which makes this server query DNS and connect. Returns `false`
-    /// if the address has too many of them, or requests that too often.
+    /// if too many keys of the address are being verified, or it asks too often.
     pub(crate) fn ask(&mut self, address: IpAddr, now_ms: u64) -> bool {
         let stranger = self.addresses.entry(address).or_default();
         let is_often = stranger.wishes.level(now_ms) + WISH_MS > MOST_WISHES * WISH_MS;
@@ -102,8 +103,8 @@ impl Strangers {
     }
 }
 
-/// Returns the unit by which addresses are counted: a stranger with one IPv6 address has a whole
-/// network of them.
+/// Returns the unit by which addresses are counted: an IPv6 stranger has a whole network of
+/// addresses.
 pub(crate) fn block(address: SocketAddr) -> IpAddr {
     match address.ip().to_canonical() {
         IpAddr::V6(address) => {

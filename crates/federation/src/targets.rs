@@ -117,8 +117,8 @@ pub fn order<T>(mut all: Vec<T>, rank: impl Fn(&T) -> (u16, u16), mut random: im
     ordered
 }
 
-/// Orders the addresses of one target so that a broken family doesn't hide a working one: IPv6
-/// first, then alternating (RFC 8305 §4).
+/// Orders the addresses of one target so that a broken family of addresses doesn't hide a working
+/// one: IPv6 first, then alternating (RFC 8305 §4).
 pub fn interleave(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
     let (mut six, mut four) = (Vec::new(), Vec::new());
     for address in addresses {
@@ -132,8 +132,8 @@ pub fn interleave(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
     pairs.flatten().copied().take(MOST_ADDRESSES).collect()
 }
 
-/// Returns whether an address is public. A stranger controls the addresses of its domain: they may
-/// be services of this machine or of a private network that outsiders must not make us connect to.
+/// Returns whether an address is public. A stranger controls the addresses of its domain, and could
+/// make us connect to services of this machine or of a private network that outsiders can't reach.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),

@@ -149,8 +149,8 @@ impl ServerStreams {
     }
 
     /// Gives back stanzas that a given-up way has written and the connection hasn't taken
-    /// completely: at once if the connection is gone, otherwise when it is, since it takes all
-    /// output before its end.
+    /// completely. If the connection still exists, it takes all output before its end, so they are
+    /// given back once it is gone.
     pub(crate) fn give_back_untaken(
         &mut self,
         key: Option<ConnectionKey>,

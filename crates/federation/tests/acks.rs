@@ -14,13 +14,13 @@ fn ack(h: u32) -> String {
     format!("<a xmlns='urn:xmpp:sm:3' h='{h}'/>")
 }
 
-/// Returns a server that calls `a.example`, which acknowledges; `1` to `3` have left.
+/// Returns a server that calls `a.example`, which acknowledges stanzas; `1` to `3` have left.
 fn scene(enabled: &str) -> (HostileRig, ConnectionKey) {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
     server.send("romeo@a.example", "1");
     let key = server.welcome("a.example");
-    // The fate of stanzas that leave before the answer would be unknown.
+    // The fate of stanzas that left before the reply would be unknown.
     assert_eq!(server.hear(key, ACKS), "<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
     assert_eq!(ids(&server.hear(key, enabled)), ["1"]);
     server.send("romeo@a.example", "2");
@@ -122,7 +122,7 @@ fn a_server_that_doesn_t_acknowledge_after_all_gets_stanzas_all_the_same() {
     let (mut server, key) = scene("<failed xmlns='urn:xmpp:sm:3'/>");
     server.send("romeo@a.example", "4");
     assert_eq!(ids(&server.said_to(key)), ["4"]);
-    // Other means find out whether they have arrived (`pings`).
+    // Pings find out whether they have arrived (`pings`).
     server.servers.closed(key, "closed");
     server.run();
     let bounced: Vec<_> = server.bounced.iter().map(|(id, _)| id.as_str()).collect();
@@ -184,8 +184,8 @@ fn nothing_is_acknowledged_that_the_store_does_not_have() {
     server.hear(key, "<r xmlns='urn:xmpp:sm:3'/>");
     server.advance(3_000);
     assert_eq!(server.said_to(key), ack(2));
-    // It isn't told when the stream is resumed elsewhere either: it would resend stanzas that are
-    // being stored.
+    // It isn't told when the stream is resumed elsewhere either, since it would resend stanzas that
+    // are being stored.
     server.servers.closed(key, "closed");
     server.run();
     let key = server.proven(hostile::address(1), "a.example");
@@ -242,7 +242,7 @@ fn an_idle_stream_is_asked_whether_its_server_is_there() {
     server.hear(key, ack(3));
     server.advance(109_000);
     assert_eq!(server.said_to(key), "");
-    // There is no answer: the stream ends, and isn't replaced.
+    // No answer comes: the stream ends, and isn't replaced.
     server.advance(100_000);
     assert!(server.gone.contains(&key));
     assert_eq!((server.calls.len(), server.servers.len()), (1, 0));
@@ -287,7 +287,7 @@ fn a_stream_goes_on_for_the_domain_that_it_was_of_and_once() {
         if !is_alive {
             server.servers.closed(old, "closed");
         }
-        // Another server knows the id, or none does.
+        // Another server that knows the id can't resume, and neither can the right one without it.
         let other = server.proven(hostile::address(2), "c.example");
         assert!(server.hear(other, resume(&id)).contains("item-not-found"));
         let new = server.proven(hostile::address(1), "a.example");

@@ -23,7 +23,8 @@ fn called(request: &str) -> (HostileRig, ConnectionKey) {
     (server, key)
 }
 
-/// Returns a server that was called as `a.example`, offers both directions and is asked for them.
+/// Returns a server that was called as `a.example`, offers both directions and has been asked for
+/// both.
 fn calling() -> (HostileRig, ConnectionKey, String) {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
@@ -96,7 +97,7 @@ fn nothing_is_sent_to_a_domain_that_is_not_proven() {
     server.send("romeo@a.example", "early");
     server.advance(10_000);
     assert!(!server.said_to(key).contains("<message"), "neither is proven");
-    // Its own verdict doesn't count.
+    // The peer's own verdict doesn't count.
     for name in ["result", "verify"] {
         let verdict = format!("<db:{name} from='a.example' to='b.example' id='x' type='valid'/>");
         assert_eq!(server.hear(key, verdict), "");
@@ -131,7 +132,7 @@ fn answers_leave_for_the_proven_domain_alone() {
     assert_eq!(server.looked_up, ["x.a.example", "example", "a.example"]);
 }
 
-/// Under both namespaces: some servers use that of the feature in the request.
+/// The request is accepted under both namespaces, since some servers use that of the feature.
 #[test]
 fn a_server_that_agrees_on_nothing_is_answered_a_little_later() {
     for request in [BIDI, "<bidi xmlns='urn:xmpp:features:bidi'/>"] {

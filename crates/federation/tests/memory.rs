@@ -51,7 +51,7 @@ fn each_connection_has_its_price() {
     ];
     for (state, most, reach) in states {
         let mut server = HostileRig::new(PeerPolicy::Dialback);
-        // The server's own growth isn't caused by strangers.
+        // Strangers don't cause the growth of the server's own tables.
         let first = reach(&mut server, 0);
         assert!(!server.gone.contains(&first));
         let before = ALLOCATED.current_usage();

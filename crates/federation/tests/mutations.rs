@@ -158,8 +158,9 @@ fn converse(case: &Case, cut: usize) -> MutationOutcome {
     said += hear(&mut server, key, &case.bytes[..cut]);
     said += hear(&mut server, key, &case.bytes[cut..]);
     let is_over = server.gone.contains(&key);
-    // Stanzas that wait for a stream of ours leave between two pieces, and not before its end in
-    // one. Stanzas stored by the end of a stream are acknowledged there: none of the same piece.
+    // Stanzas that wait for a stream of ours leave between two pieces, and not before the end of
+    // the stream if that is in the same piece. Stanzas that are stored when the stream ends are
+    // acknowledged, but not those of the same piece.
     let is_managed = case.bytes.windows(8).any(|part| part == b"<enable ");
     said *= usize::from(!case.is_called && !is_managed);
     MutationOutcome { said, delivered: server.delivered, looked_up: server.looked_up, is_over }
@@ -180,8 +181,8 @@ fn nothing_counts_that_is_not_proven_however_a_conversation_goes() {
         let whole = converse(&case, 0);
         let cut = draw.below(case.bytes.len() + 1);
         let parts = converse(&case, cut);
-        // Bytes after a request for TLS are refused in the same piece, and unread in the next; DNS
-        // answers between two pieces, not within one.
+        // Bytes after a request for TLS are refused in the same piece, and not read in the next.
+        // DNS answers between two pieces, not within one.
         let is_asked = case.is_named && text.contains("<db:result");
         if !text.contains("starttls") && !text.contains("<proceed") && !is_asked {
             assert_eq!(whole, parts, "seed {seed}, cut at {cut}: {text}");

@@ -7,8 +7,8 @@ mod hostile;
 use hostile::{HostileRig, address, at};
 use rookery_federation::{ConnectionKey, PeerPolicy};
 
-/// Returns a server that calls `a.example`, which supports no acknowledgements, and has sent `1` to
-/// `3`.
+/// Returns a server that calls `a.example`, which doesn't acknowledge stanzas; `1` to `3` have
+/// left.
 fn scene() -> (HostileRig, ConnectionKey) {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
@@ -54,7 +54,7 @@ fn what_no_answer_stands_behind_comes_back_when_the_connection_breaks() {
     server.send("romeo@a.example", "4");
     breaks(&mut server, key);
     assert_eq!(server.bounced, [("4".into(), "remote-server-timeout".into())]);
-    // Without any answer, none are known to have arrived.
+    // If no reply comes at all, none of them is known to have arrived.
     let (mut server, key) = scene();
     server.advance(2_000);
     breaks(&mut server, key);
@@ -104,7 +104,8 @@ fn answers_of_others_and_with_other_ids_count_for_nothing() {
     assert_eq!(back(&server), ["1", "2", "3"]);
 }
 
-/// Stanzas that have left while an answer was on its way are checked, too, if no others follow.
+/// Stanzas that left while a reply was on its way are confirmed by another ping, even if no others
+/// follow.
 #[test]
 fn a_late_answer_is_followed_by_another_ping() {
     let (mut server, key) = scene();
@@ -158,7 +159,7 @@ fn pings_are_few() {
     assert_eq!(back(&server), [""; 0]);
 }
 
-/// A server that answers nothing isn't pinged any more, and has no disadvantage: its stream
+/// A server that replies to nothing isn't pinged any more, and has no disadvantage: its stream
 /// continues.
 #[test]
 fn a_server_that_answers_no_ping_is_left_alone() {

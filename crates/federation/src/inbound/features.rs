@@ -53,7 +53,7 @@ impl Inbound {
         }
         let mut limits = Writer::with_ns("limits", STREAM_LIMITS);
         limits.start("max-bytes").text(&self.limits().bytes.to_string()).end();
-        // Twice as long as our own streams rest: see `Timer::Idle`.
+        // Twice the time for which our own streams may be idle: see `StreamTimer::Idle`.
         limits.start("idle-seconds").text(&(2 * self.settings.idle_ms / 1000).to_string()).end();
         append(limits);
         out.extend_from_slice(b"</stream:features>");

@@ -39,8 +39,8 @@ pub(crate) enum Said {
 }
 
 impl Inbound {
-    /// Returns whether the peer may ask for acknowledgements now, or after dialback, which is
-    /// followed by no other features.
+    /// Returns whether the peer may ask for acknowledgements: now, or after dialback, which no new
+    /// features follow.
     pub(super) fn may_be_managed(&self) -> bool {
         match &self.tls {
             _ if self.has_proven() => true,
@@ -119,20 +119,22 @@ impl Inbound {
         self.managed.as_ref()
     }
 
-    /// Returns the same, mutable.
+    /// Returns the state of acknowledgements to be changed, if there are any.
     pub(crate) fn managed_mut(&mut self) -> Option<&mut ManagedInbound> {
         self.managed.as_mut()
     }
 
-    /// Sends the peer the last acknowledgement before the stream ends, if it lacks that.
+    /// Acknowledges all settled stanzas before the stream ends, if the peer hasn't been told about
+    /// some.
     pub(super) fn acknowledge(&mut self, out: &mut Vec<u8>) {
         if self.managed.as_mut().is_some_and(|managed| managed.told != managed.ledger.look()) {
             self.tell(out);
         }
     }
 
-    /// Sends the peer the requested acknowledgement, if the store has everything by now, or finally
-    /// for the stanzas that it has. Returns `false` if nothing is sent.
+    /// Sends the acknowledgement that the peer has requested, once the store has every stanza that
+    /// it has to cover. If `is_last`, it covers those that the store has so far. Returns `false` if
+    /// it still has to wait.
     fn tell_asked(&mut self, is_last: bool, out: &mut Vec<u8>) -> bool {
         let Some(managed) = self.managed.as_mut().filter(|_| !self.is_closing) else { return true };
         let Some(asked) = managed.asked else { return true };
@@ -154,8 +156,8 @@ impl Inbound {
         InboundEvent::Asked
     }
 
-    /// Sends the acknowledgement or the end that had to wait for the store, if that is done or the
-    /// wait is over. Returns `None` if nothing is sent.
+    /// Sends the acknowledgement or the end that had to wait for the store, if the store is done
+    /// or, by `is_last`, the wait is over. Returns `None` if nothing is sent.
     pub(crate) fn tell_settled(&mut self, is_last: bool, out: &mut Vec<u8>) -> Option<Said> {
         if self.phase != InboundPhase::Settling {
             return self.tell_asked(is_last, out).then_some(Said::Acknowledgement);

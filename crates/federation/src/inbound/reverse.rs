@@ -59,7 +59,7 @@ impl Inbound {
         self.proven_pair().filter(|_| self.phase == InboundPhase::Open && !self.is_closing)
     }
 
-    /// Returns the same pair, also after the stream's end.
+    /// Returns these two domains, also after the end of the stream.
     pub(crate) fn proven_pair(&self) -> Option<(&str, &str)> {
         let (local, remote) = self.reverse.as_ref()?.pair.as_ref()?;
         Some((local, remote))

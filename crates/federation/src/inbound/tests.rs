@@ -136,7 +136,7 @@ fn external_is_for_certificates_of_the_domain_alone() {
     }
     let mut peer = InboundPeer::secured(Ok(Names::of(&["a.example", "c.example"])), PeerPolicy::Certificate);
     assert!(peer.send(HEADER).contains("EXTERNAL"));
-    // A name that differs from the header's, though the certificate has it.
+    // The certificate has this name, but it isn't the one in the header.
     let auth =
         |text: &str| format!("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='EXTERNAL'>{text}</auth>");
     assert!(peer.send(&auth(&STANDARD.encode("c.example"))).contains("<invalid-authzid/>"));
@@ -380,8 +380,8 @@ fn it_does_not_matter_how_the_bytes_are_cut() {
     assert_eq!(peer.delivered.len(), 3);
 }
 
-/// A stanza that is too deep or too large ends the stream on arrival: nothing of it is stored, and
-/// no server dies of it later.
+/// A stanza that is too deep or too large ends the stream on arrival: nothing of it is stored, so
+/// no server can crash on it later.
 #[test]
 fn what_is_too_deep_or_too_large_is_never_handed_on() {
     let deep = format!("{}{}", "<x xmlns='y'>".repeat(50_000), "</x>".repeat(50_000));

@@ -7,7 +7,7 @@ use rookery_xml::{Element, Writer, ns};
 use super::{Outbound, OutboundEvent, OutboundPhase};
 use crate::inbound::{handled, reaches};
 
-/// The two sides' agreement on acknowledgements.
+/// The acknowledgements that both sides have agreed on.
 #[derive(Debug, Default)]
 pub(super) struct AcksAgreement {
     /// True if the peer offers them.
@@ -52,8 +52,8 @@ impl Outbound {
     }
 
     /// Answers [`OutboundEvent::Counting`] with the number of the peer's stanzas that were handled
-    /// on the stream to be resumed, all of them settled. With `None` the number is lost: then there
-    /// is nothing to agree on, and the peer is asked for a new stream.
+    /// on the stream to be resumed, all of them settled. `None` means that the number is lost: the
+    /// peer is then asked for a new stream.
     pub(crate) fn resume(&mut self, handled: Option<u32>, out: &mut Vec<u8>) -> Option<OutboundEvent> {
         if self.phase != OutboundPhase::Counting {
             return None;
@@ -146,15 +146,17 @@ impl Outbound {
         }
     }
 
-    /// Sends the peer the last acknowledgement before the stream ends, if it lacks that.
+    /// Acknowledges all settled stanzas before the stream ends, if the peer hasn't been told about
+    /// some.
     pub(super) fn acknowledge(&mut self, out: &mut Vec<u8>) {
         if self.acks.are_on && self.acks.told != self.acks.ledger.look() {
             self.tell(out);
         }
     }
 
-    /// Sends the peer the requested acknowledgement, if the store has everything by now, or finally
-    /// for the stanzas that it has. Returns `false` if nothing is sent.
+    /// Sends the acknowledgement that the peer has requested, once the store has every stanza that
+    /// it has to cover. If `is_last`, it covers those that the store has so far. Returns `false` if
+    /// it still has to wait.
     pub(crate) fn tell_asked(&mut self, is_last: bool, out: &mut Vec<u8>) -> bool {
         let Some(asked) = self.acks.asked.filter(|_| !self.is_closing && self.phase == OutboundPhase::Ready) else {
             return true;
@@ -172,7 +174,7 @@ impl Outbound {
         out.extend_from_slice(format!("<a xmlns='urn:xmpp:sm:3' h='{}'/>", self.acks.told).as_bytes());
     }
 
-    /// Returns the state of the peer's direction that may be resumed when this stream is gone: its
+    /// Takes the state with which the peer's direction may be resumed when this stream is gone: its
     /// id, and the number of its stanzas. No more of them count here.
     pub(crate) fn take_handled(&mut self) -> Option<(Box<str>, Balance)> {
         let is_named = self.may_be_resumed();

@@ -59,7 +59,7 @@ impl Outbound {
         let has_external = mechanisms
             .is_some_and(|mechanisms| mechanisms.children().any(|mechanism| mechanism.text().trim() == "EXTERNAL"));
         if has_external && self.tls.is_some() && !self.was_refused {
-            // Some servers need the name in it, though the header has it (XEP-0178 §3).
+            // The header has the name already, but some servers need it here, too (XEP-0178 §3).
             let mut auth = Writer::with_ns("auth", ns::SASL);
             auth.attr("mechanism", "EXTERNAL").text(&STANDARD.encode(self.local.as_bytes()));
             out.extend_from_slice(auth.finish().bytes());

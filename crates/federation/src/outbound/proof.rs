@@ -26,8 +26,8 @@ impl Outbound {
         }
     }
 
-    /// Returns whether the current settings let the two domains communicate and accept the proof
-    /// that the other server has given, if one is due already.
+    /// Returns whether the current settings let the two domains communicate. If the other server
+    /// should have proven itself by now, its proof has to satisfy them, too.
     pub(crate) fn is_admitted(&self) -> bool {
         let policy = self.settings.policy_for(&self.local, &self.remote);
         // A server that is asked about a key needs no certificate (XEP-0220 §2.1.2).
@@ -51,7 +51,7 @@ impl Outbound {
         }
         let needs_certificate = self.purpose == StreamPurpose::Stanzas
             && self.settings.policy_for(&self.local, &self.remote) == PeerPolicy::Certificate;
-        // No other proof makes up for a certificate that DNS rules out.
+        // If DNS rules a certificate out, no other proof makes up for it.
         if needs_certificate || matches!(shown, Err(Untrusted::Unassociated(_))) {
             let judged = match &shown {
                 Err(reason) => Err(reason.to_string()),

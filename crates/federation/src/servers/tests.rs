@@ -56,7 +56,8 @@ fn dialback_proves_who_has_no_certificate_where_that_is_allowed() {
     world.settle();
     assert_eq!(world.sides[1].delivered, ["romeo@a.example/x juliet@b.example: 1"]);
     assert_eq!(proven(&world, 1), ["a.example"]);
-    // One connection for stanzas, and one to ask the authority, which is closed again.
+    // One connection is for the stanzas, the other asks the authority about the key, and is closed
+    // again.
     assert_eq!(world.attempts.len(), 2);
     assert_eq!(world.sides[0].servers.len() + world.sides[1].servers.len(), 2);
 }
@@ -322,7 +323,7 @@ fn a_stream_does_not_outlive_its_certificate() {
         world.advance(60_000);
     }
     assert_eq!(world.attempts.len(), 1);
-    // Both show new ones, and the streams continue from there.
+    // Both servers show new certificates, and the streams continue from there.
     for minute in 59..90 {
         world.send(0, "romeo@a.example/x", "juliet@b.example", &minute.to_string());
         world.advance(60_000);
@@ -392,7 +393,7 @@ fn operators_see_streams_and_end_them() {
     let mut tally = crate::report::Tally::default();
     world.sides[0].servers.count(&mut tally);
     assert_eq!((tally.ready.get(&("out", "TLS, certificate")), tally.failed), (Some(&1), 1));
-    // Those of other domains of ours aren't included.
+    // Streams of our other domains aren't included.
     assert_eq!(world.sides[0].servers.close("b.example", Some(&["z.example".to_owned()])), 0);
     assert_eq!(world.sides[0].servers.close("b.example", Some(&["example".to_owned()])), 1);
     world.settle();

@@ -252,7 +252,7 @@ impl HostileRig {
         key
     }
 
-    /// Does the same for an existing connection.
+    /// Accepts the stream of an existing connection in the same way.
     pub fn greet(&mut self, key: ConnectionKey, domain: &str) {
         for bytes in [reply(domain, "1"), TLS_FEATURE.to_owned(), PROCEED.to_owned()] {
             self.hear(key, bytes);

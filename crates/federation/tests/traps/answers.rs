@@ -71,7 +71,7 @@ fn an_authority_speaks_for_its_own_domain_and_the_question_it_was_asked() {
     server.hear(authorities[0], "<db:result from='a.example' to='b.example' type='valid'/>");
     server.hear(asker, verify("a.example", "b.example", &ids[0]));
     assert_eq!((server.said_to(asker), server.said_to(other)), (String::new(), String::new()));
-    // The right answer is about one of them.
+    // The right answer says that one of them is valid.
     server.hear(authorities[0], verify("a.example", "b.example", &ids[0]));
     assert!(server.said_to(asker).contains("type='valid'"));
     server.hear(asker, MESSAGE);

@@ -22,7 +22,7 @@ fn named(domain: &str, usage: u8, certificate: &[u8]) -> Found {
     Ok(vec![Address { tlsa, ..Address::new(address(1), false) }])
 }
 
-/// Connects as a domain and shows a certificate.
+/// Connects as a domain, with a certificate that is shown and judged as given.
 fn caller(
     server: &mut HostileRig,
     domain: &str,
@@ -81,7 +81,7 @@ fn what_dns_does_not_name_is_refused_and_nobody_is_called() {
     }
 }
 
-/// Untrusted DNS isn't even queried if certificates are required.
+/// DNS that isn't trusted isn't even queried if certificates are required.
 #[test]
 fn dns_is_asked_where_it_is_believed_alone() {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
@@ -96,7 +96,7 @@ fn dns_is_asked_where_it_is_believed_alone() {
     assert_eq!(server.looked_up, [""; 0]);
 }
 
-/// Dialback, if it is enough, follows an answer of DNS that names nothing or another certificate.
+/// If dialback is enough, the key is verified when DNS names no certificate, or another one.
 #[test]
 fn a_key_is_verified_where_that_is_enough() {
     for found in [at(1), named("a.example", 3, b"another")] {

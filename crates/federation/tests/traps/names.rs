@@ -90,7 +90,7 @@ fn a_name_cannot_be_left_out_to_become_another() {
             .replace(&format!(" {name}='a.example'"), "")
             .replace(" to='b.example'", if name == "to" { "" } else { " to='b.example'" })
     };
-    // Some leave names out when they begin again: the earlier ones hold.
+    // Some servers leave names out of their second header: those of the first one hold.
     for name in ["from", "to"] {
         let mut server = HostileRig::new(PeerPolicy::Certificate);
         let key = server.call(address(1)).expect("a place");

@@ -56,7 +56,8 @@ fn a_domain_without_a_certificate_calls_nobody() {
     server.send_from("romeo@b.example/x", "juliet@a.example", "1", "");
     assert_eq!(server.bounced, [("1".to_owned(), "remote-server-timeout".to_owned())]);
     assert!(server.looked_up.is_empty() && server.calls.is_empty() && server.servers.ways() == 0);
-    // A service that has one, and a server that dialback is enough for.
+    // A service that has a certificate may call, and a server for which dialback is enough may be
+    // called.
     server.send_from("room@rooms.b.example/x", "juliet@a.example", "2", "");
     server.send_from("romeo@b.example/x", "juliet@old.example", "3", "");
     assert_eq!(server.looked_up, ["a.example", "old.example"]);
@@ -123,7 +124,7 @@ fn a_host_that_does_not_federate_is_closed_whatever_its_neighbour_does() {
     assert_eq!(server.looked_up, ["a.example"]);
 }
 
-/// A reload closes the streams of the host, and leaves those of its neighbour.
+/// A reload closes the streams of the host, and leaves those of its neighbour open.
 #[test]
 fn a_host_that_stops_to_federate_ends_its_own_streams() {
     let mut server = HostileRig::with(rooms_have(Rules::default()));
@@ -171,8 +172,8 @@ fn a_host_with_a_stricter_policy_takes_nothing_on_a_weaker_proof() {
     assert_eq!(server.delivered.len(), 1);
 }
 
-/// Lets the server of `a.example` let us in, without a certificate, by a stream for both
-/// directions.
+/// Returns a rig on which the server of `a.example` has let us in, without a certificate, on a
+/// stream for both directions.
 fn called() -> (HostileRig, ConnectionKey) {
     let mut server = HostileRig::with(rooms_have(Rules { policy: PeerPolicy::Dialback, ..Rules::default() }));
     server.dns.insert("a.example".into(), at(1));

@@ -352,7 +352,8 @@ fn a_domain_has_so_many_streams() {
     assert!(server.gone.contains(&over));
     let over = server.secured(address(201), "a.example", Ok(Names::of(&["a.example"])));
     assert!(server.hear(over, result("a.example")).contains("resource-constraint"));
-    // A service of ours is another pair: a server of many domains has a stream from each for each.
+    // A service of ours makes another pair: a server with many domains opens one stream for each
+    // pair.
     let other = server.call(address(204)).expect("a place");
     let to_rooms = header("a.example").replace("'b.example'", "'rooms.b.example'");
     server.hear(other, &to_rooms);

@@ -21,7 +21,7 @@ fn one_stream_carries_both_directions_whatever_proves_them() {
         }
         let expected: Vec<_> = (0..100).map(|number| format!("juliet@b.example romeo@a.example: {number}")).collect();
         assert_eq!(world.sides[0].delivered, expected);
-        // Dialback needed another one for the question.
+        // With dialback another connection asks about the key.
         assert_eq!(world.attempts.len(), connections, "{policy:?}");
         world.advance(5_000);
         assert_eq!([world.sides[0].servers.waiting(), world.sides[1].servers.waiting()], [0, 0], "all is acknowledged");
@@ -105,7 +105,7 @@ fn a_stream_rests_when_neither_direction_needs_it() {
     assert!(world.sides.iter().all(|side| side.bounced.is_empty()));
 }
 
-/// The answered direction of a broken stream is resumed by the server that has opened it, or by the
+/// After a break, the direction back is resumed by the server that has opened the stream, or by the
 /// other one if that has something to send first.
 #[test]
 fn both_directions_go_on_when_a_stream_breaks() {

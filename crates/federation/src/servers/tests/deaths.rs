@@ -1,4 +1,5 @@
-//! Tests connections and servers that die: each stanza arrives once, or its sender is told.
+//! Tests connections that break and servers that die: each stanza arrives once, or its sender is
+//! told.
 
 use super::*;
 

@@ -12,7 +12,7 @@ pub(super) struct WorldSide {
     pub(super) delivered: Vec<String>,
     pub(super) bounced: Vec<(String, String)>,
     pub(super) lost: Vec<String>,
-    /// Stanzas that are being stored, with the time at which they are.
+    /// Stanzas that are being stored, each with the time at which that is done.
     pub(super) store: Vec<(u64, Custody)>,
     pub(super) ends: BTreeMap<ConnectionKey, usize>,
     pub(super) tls: BTreeSet<ConnectionKey>,
@@ -260,7 +260,7 @@ impl ServersWorld {
 }
 
 impl ServersWorld {
-    /// Settles, and keeps the output to a connection that is no wire.
+    /// Settles everything else, and keeps the output to a connection that is no wire.
     pub(super) fn settle_but(&mut self, key: ConnectionKey, said: &mut Vec<u8>) {
         let wire = self.wires.len();
         self.wires.push(WorldWire::default());
