@@ -22,7 +22,7 @@ fn main() {
 
 const RECIPIENTS: [u32; 3] = [10, 1_000, 10_000];
 
-/// Measures queueing, rendering and forgetting for links that are known: a room, a pubsub node.
+/// Measures queueing, rendering and forgetting for known links, as for a room or a pubsub node.
 #[divan::bench(args = RECIPIENTS)]
 fn links(bencher: Bencher<'_, '_>, recipients: u32) {
     let (mut outboxes, packet, mut out) = (outboxes(recipients), packet(), Vec::with_capacity(1 << 16));
@@ -32,8 +32,8 @@ fn links(bencher: Bencher<'_, '_>, recipients: u32) {
     });
 }
 
-/// Measures the first half of that: a copy into each outbox. (Emptying them isn't measured, so
-/// their queues are included: each starts empty.)
+/// Measures the first half of that: a copy into each outbox. Emptying the outboxes isn't measured,
+/// so each queue grows from empty, which is included.
 #[divan::bench(args = RECIPIENTS)]
 fn push_only(bencher: Bencher<'_, '_>, recipients: u32) {
     let packet = packet();
@@ -45,7 +45,8 @@ fn push_only(bencher: Bencher<'_, '_>, recipients: u32) {
     );
 }
 
-/// Measures eight packets for each link before one flush, as in a busy room; counted per copy.
+/// Measures eight packets for each link before one flush, as in a busy room. The figures are per
+/// copy.
 #[divan::bench(args = RECIPIENTS)]
 fn links_8_packets(bencher: Bencher<'_, '_>, recipients: u32) {
     let (mut outboxes, packet, mut out) = (outboxes(recipients), packet(), Vec::with_capacity(1 << 16));
@@ -57,8 +58,8 @@ fn links_8_packets(bencher: Bencher<'_, '_>, recipients: u32) {
     });
 }
 
-/// Measures presence of an account to contacts on the same shard: scan, audience, look-up of each,
-/// queue, render.
+/// Measures the presence of an account for its contacts on the same shard: scan, audience, look-up
+/// of each contact, queue, render.
 #[divan::bench(args = RECIPIENTS)]
 fn presence(bencher: Bencher<'_, '_>, recipients: u32) {
     let (mut world, mut out) = (world_of(recipients), Vec::with_capacity(1 << 16));
@@ -76,8 +77,8 @@ fn world_of(contacts: u32) -> World {
     let mut out = Vec::new();
     for number in (0..=contacts).rev() {
         if number == 0 {
-            // Only this roster is needed: with all others, making this world would take longer than
-            // measuring it.
+            // Only this roster is needed: with all the others, this world would take longer to make
+            // than to measure.
             world.stores.rosters = all.stores.rosters.clone();
         }
         let account = Jid::parse(&chat::account(number as usize, DOMAIN)).expect("an address");

@@ -31,8 +31,8 @@ fn main() -> BenchOutcome<()> {
     let mut report = FigureReport::new("million");
     let tls_sessions = setting("ROOKERY_BENCH_TLS_SESSIONS", 20_000);
     let tls = ClientSettings::trusting_anyone(Newest::Tls13, &[], false)?;
-    // Small sizes come first: the memory that they leave in the allocator is reused by the large
-    // ones, not the other way round.
+    // The small number comes first: a large measurement reuses the memory that a small one leaves
+    // in the allocator, but not the other way round.
     let plain = measure(tls_sessions, 50, None)?;
     report.add(format!("plain, {tls_sessions} sessions"), plain.bytes, "bytes/session", "");
     let with_tls = measure(tls_sessions, 50, Some(tls))?;

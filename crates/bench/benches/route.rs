@@ -50,8 +50,8 @@ fn same_shard(bencher: Bencher<'_, '_>, to: &str) {
     });
 }
 
-/// Measures a message to an account whose home is another shard: both shards' part, without the
-/// mailbox between them.
+/// Measures a message to an account whose home is another shard: the work of both shards, without
+/// the mailbox between them.
 #[divan::bench(sample_size = 64)]
 fn to_another_shard(bencher: Bencher<'_, '_>) {
     let (mut here, mut there) = (world(0, 2), world(1, 2));
@@ -73,14 +73,14 @@ fn to_another_shard(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Measures a whole tick of a shard with one message in it: as `to_full_jid`, with the connections
-/// on either side of it.
+/// Measures a whole tick of a shard that handles one message: `to_full_jid`, with the two
+/// connections in addition.
 #[divan::bench(args = [1, 8, 64])]
 fn tick(bencher: Bencher<'_, '_>, messages: usize) {
     ticks(bencher, messages, None);
 }
 
-/// Measures the same with TLS on both sides.
+/// Measures such ticks with TLS on both sides.
 #[divan::bench(args = [1, 8, 64])]
 fn tick_tls(bencher: Bencher<'_, '_>, messages: usize) {
     let tls = ClientSettings::trusting_anyone(Newest::Tls13, &[], false).expect("settings");

@@ -1,18 +1,17 @@
 //! Measures the cost of a separate server process, over the sockets of this machine: `cargo bench
 //! -p rookery-bench --bench sockets`.
 //!
-//! 1. `pairs`: relaying messages between two clients, alternating with a bare relay that does
-//!    nothing else: the ratio is the cost of being an XMPP server. Another relay uses io_uring.
+//! 1. `pairs`: relaying messages between two clients. A bare relay that does nothing else is
+//! measured in turn: the ratio is the cost of being an XMPP server. Another relay uses io_uring.
 //! 2. `idle`: memory per session by slope, logins per second of CPU.
 //!
 //! The server is this workspace's own, built first; `ROOKERY_BIN` names another executable. Any
-//! other XMPP server on this machine that has accounts `user0000000@DOMAIN` and up can be
-//! measured: `ROOKERY_BENCH_SERVER=127.0.0.1:5222 ROOKERY_BENCH_PID=… ROOKERY_BENCH_DOMAIN=…
+//! other XMPP server on this machine can be measured if it has accounts from `user0000000@DOMAIN`
+//! on: `ROOKERY_BENCH_SERVER=127.0.0.1:5222 ROOKERY_BENCH_PID=… ROOKERY_BENCH_DOMAIN=…
 //! ROOKERY_BENCH_PASSWORD=…`. A word after `--` (`pairs`, `idle`) runs only that part.
 //!
 //! `ROOKERY_BENCH_PAIRS` (1000), `ROOKERY_BENCH_SECONDS` (5), `ROOKERY_BENCH_ROUNDS` (3),
-//! `ROOKERY_BENCH_IDLE` (18 000); `ROOKERY_BENCH_ARCHIVE=1` archives messages, which no relay
-//! does.
+//! `ROOKERY_BENCH_IDLE` (18 000); `ROOKERY_BENCH_ARCHIVE=1` archives messages, which no relay does.
 
 use std::sync::Arc;
 use std::time::Duration;

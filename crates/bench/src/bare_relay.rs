@@ -1,11 +1,11 @@
 //! The least that a messaging server can do, for comparison: it passes lines on between the two
 //! connections of a pair.
 //!
-//! Two threads, each with its own epoll set, like a server with two shards; half of the pairs have
-//! both ends on one thread, half on both. No XML, no addresses, no queues: input is written
-//! unchanged. Another one does the same with a ring (io_uring) per thread. It runs as a child
-//! process of the benchmark, which executes itself with [`ARGUMENT`], so that its CPU time can be
-//! read like a server's.
+//! It has two threads, each with its own epoll set, like a server with two shards. Half of the
+//! pairs have both ends on one thread, the other half one end on each. There is no XML, no address
+//! and no queue: input is written unchanged. A second relay does the same with a ring (io_uring)
+//! per thread. A relay runs as a child process of the benchmark, which executes itself with
+//! [`ARGUMENT`], so that its CPU time can be read like a server's.
 
 use std::env;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -27,7 +27,8 @@ pub const ARGUMENT: &str = "--relay";
 #[derive(Debug)]
 pub struct BareRelay {
     child: Child,
-    /// The address at which it listens. The first two connections are a pair, the next two another.
+    /// The address at which it listens. The first two connections are a pair, the next two another,
+    /// and so on.
     pub address: SocketAddr,
 }
 
@@ -59,8 +60,8 @@ impl Drop for BareRelay {
     }
 }
 
-/// Serves as a relay, if the arguments of this process say so: then it returns only when a
-/// connection is closed.
+/// Serves as a relay if the arguments of this process say so, and then returns only when a
+/// connection is closed. Returns `false` at once if they don't.
 ///
 /// # Errors
 /// The error of the system.
@@ -153,7 +154,7 @@ fn serve(mut ends: Vec<RelayEnd>) -> BenchOutcome<()> {
     }
 }
 
-/// Does what [`serve`] does, with a ring instead of an epoll set.
+/// Does the work of [`serve`] with a ring instead of an epoll set.
 fn serve_by_ring(mut ends: Vec<RelayEnd>) -> BenchOutcome<()> {
     let (mut driver, mut news) = (RingDriver::new()?, SystemNews::default());
     let sockets = ends.iter().map(|end| Ok(SystemSocket::from(end.socket.try_clone()?)));
@@ -216,7 +217,8 @@ impl RelayEnd {
     }
 }
 
-/// Writes everything, waiting if necessary, which doesn't happen with a pair's few messages.
+/// Writes everything, and waits if the socket is full, which it never is with the few messages of a
+/// pair.
 fn write(mut socket: &TcpStream, mut bytes: &[u8]) -> BenchOutcome<()> {
     while !bytes.is_empty() {
         match socket.write(bytes) {

@@ -1,6 +1,6 @@
 //! The stanzas that benchmarks send.
 
-/// Returns the address of the account with this number: of a realistic length.
+/// Returns the address of the account with this number. It is as long as a real one.
 pub fn account(number: usize, domain: &str) -> String {
     format!("{}@{domain}", local(number))
 }
@@ -10,9 +10,9 @@ pub fn local(number: usize) -> String {
     format!("user{number:07}")
 }
 
-/// Returns a chat message as a client sends it, of [`BYTES`] bytes if the addresses leave room:
-/// body with an entity, chat state, receipt request. It has the form of the 288-byte stanza in the
-/// scanner's benchmark.
+/// Returns a chat message as a client sends it, of [`BYTES`] bytes if the addresses leave room: it
+/// has a body with an entity, a chat state and a request for a receipt. Its form is that of the
+/// 288-byte stanza in the scanner's benchmark.
 pub fn message(from: &str, to: &str) -> String {
     let head = format!(
         "<message to='{to}' from='{from}' type='chat' id='9b2f6a1e-5c1d-4f5e-8a4b-0d3c'><body>Wherefore &amp; "

@@ -1,9 +1,9 @@
 //! `rookery bench cluster`: measures what a cluster loses while its nodes die.
 //!
 //! People with XEP-0198 write to each other through several hosts of one domain, on any server,
-//! while a command causes damage at regular intervals. Every message is accounted for: an
-//! acknowledged one has to arrive, to be in the recipient's archive, or to come back as an error;
-//! once, and in order. A client that loses its connection asks the next host for its session.
+//! while a command causes damage at regular intervals. Every message is accounted for: once
+//! acknowledged, it has to arrive, to be in the recipient's archive, or to come back as an error;
+//! only once, and in order. A client that loses its connection asks the next host for its session.
 //!
 //! Nothing here measures speed: everything runs in one thread, and clients share the machine with
 //! the servers.
@@ -100,7 +100,8 @@ struct ClusterResult {
     cut: usize,
     resumed: usize,
     begun_again: usize,
-    /// Milliseconds from the loss of a connection until its person was connected again, likewise.
+    /// Milliseconds from the loss of a connection until its person was connected again: the median,
+    /// the 99th percentile, the maximum.
     away_ms: [f64; 3],
     /// The people who were not connected at the end, and the last reason why a connection ended.
     missing_people: usize,
@@ -117,8 +118,8 @@ struct RoomResult {
     left: usize,
     /// The longest time in which an occupant got no message, in milliseconds.
     pause_ms: f64,
-    /// The messages of its history at the end, and how many of them aren't the last ones that were
-    /// received.
+    /// The number of messages in the room's history at the end, and how many of those aren't the
+    /// last ones that were received.
     history: usize,
     wrong_history: usize,
 }
@@ -315,7 +316,7 @@ impl ClusterCrowd {
         Ok(())
     }
 
-    /// Lets people write at the first rate, and send other stanzas at the second.
+    /// Lets people write at the first of the rates, and send other stanzas at the second.
     fn talk(&mut self, time: Duration, [rate, other_rate]: [f64; 2], harm: &mut ClusterHarm) -> BenchOutcome<()> {
         let (begun, mut said, mut chance) = (Instant::now(), 0.0, Sequence::new(SEED));
         let jids: Vec<String> = self.people.iter().map(ClusterPerson::jid).collect();

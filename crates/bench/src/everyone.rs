@@ -1,7 +1,7 @@
 //! A store in which every account exists: as many as a benchmark needs, without a stored byte.
 //!
-//! All have one password, and the same number of contacts on either side of their own number, and
-//! nothing else.
+//! All accounts have the same password. Each has the same number of contacts, whose numbers lie on
+//! either side of its own, and nothing else.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct Everyone {
 
 impl Everyone {
     /// Returns stores with accounts from zero up, in a ring: each sees, and is seen by, the
-    /// `contacts` that are nearest to it.
+    /// `contacts` accounts that are nearest to it.
     pub fn stores(credentials: Credentials, accounts: usize, contacts: usize) -> Stores {
         let everyone = Arc::new(Everyone { credentials, accounts, contacts });
         Stores { accounts: everyone.clone(), rosters: everyone.clone(), last_presence: everyone, ..Memory::stores() }

@@ -167,8 +167,8 @@ impl FederationBench {
         Ok(MeasuredCosts { window, within: owns, across: crossed, per_second, mean_ms: mean_ms(per_second) })
     }
 
-    /// Opens a stream to each of many domains, and reports the memory of a stream at both ends and
-    /// the time for opening all of them, also after the called server was killed.
+    /// Opens a stream to each of many domains. Reports the memory of a stream at both ends and the
+    /// time for opening all of them, also after the called server was killed.
     fn idle(&self, two: &mut Two) -> BenchOutcome<()> {
         let pids = [two.one.server.pid, two.two.server.pid];
         let mut fleet = Fleet::new(two.one.server.address, target(&two.one.server, "idle"))?;
@@ -196,12 +196,13 @@ impl FederationBench {
         Ok(())
     }
 
-    /// Opens a stream to each domain; returns how many are ready, and the time of that.
+    /// Opens a stream to each domain; returns how many are ready, and the time that this took.
     fn open(&self, two: &Two, fleet: &mut Fleet) -> BenchOutcome<(usize, Duration)> {
         let begun = Instant::now();
         for (number, domain) in two.many().enumerate() {
-            // Headlines to nonexistent users aren't answered, so each stream has one direction. A
-            // single sender may not cause searches for so many domains.
+            // Headlines to nonexistent users aren't replied to, so each stream has one direction.
+            // Several people send, since a single sender may not cause searches for so many
+            // domains.
             fleet.send(
                 number % SENDERS,
                 format!("<message to='nobody@{domain}' type='headline'><body>x</body></message>").as_bytes(),
@@ -245,8 +246,7 @@ impl Across {
         Ok(Across { halves: [half(one, other)?, half(other, one)?], in_flight: 0 })
     }
 
-    /// Plays for that time with `in_flight` messages of each pair, after a warm-up of half a
-    /// second.
+    /// Plays for `time` with `in_flight` messages of each pair, after a warm-up of half a second.
     fn play(&mut self, in_flight: usize, time: Duration) -> BenchOutcome<Crossing> {
         while self.in_flight < in_flight {
             let Half { fleet, messages, .. } = &mut self.halves[0];
@@ -279,7 +279,8 @@ impl Across {
         Ok(())
     }
 
-    /// Runs both halves at the same time; each message is answered. Returns the number of arrivals.
+    /// Runs both halves at the same time; each message gets a reply. Returns the number of
+    /// arrivals.
     fn run(&mut self, time: Duration) -> BenchOutcome<u64> {
         let until = Instant::now() + time;
         let counts: Vec<Result<u64, String>> = thread::scope(|scope| {

@@ -215,8 +215,8 @@ impl Fleet {
     }
 }
 
-/// Connects from an address of its own range: on this machine every 20 000 connections come from
-/// another 127.0.0.x, since one address has no more ports than that.
+/// Connects from an address of its own range: on this machine, connections come from a new
+/// 127.0.0.x after every 20 000, since one address doesn't have more ports.
 fn open(server: SocketAddr, number: usize) -> BenchOutcome<TcpStream> {
     let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

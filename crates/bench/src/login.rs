@@ -1,8 +1,8 @@
 //! `rookery bench login`: measures logins, with the rosters that people have.
 //!
-//! One Rookery runs in a temporary folder, on its own database or on another one. People with
-//! contacts who are all away log in, ask for their roster and say that they are there; all leave,
-//! and the next round begins. Contacts know the people, too, so that presence is sent as it is in
+//! One Rookery runs in a temporary folder, on its own database or on another one. People whose
+//! contacts are all away log in, request their rosters and send presence; then all leave, and the
+//! next round begins. The contacts have them in their rosters, too, so that presence is sent as in
 //! real life.
 
 use std::path::PathBuf;
@@ -40,10 +40,10 @@ pub struct LoginBench {
 }
 
 impl LoginBench {
-    /// Measures, and prints what came of it.
+    /// Measures, and prints the result.
     ///
     /// # Errors
-    /// The words of the system or of the server.
+    /// The error of the system or of the server.
     pub fn run(&self) -> BenchOutcome<()> {
         if self.users == 0 || self.users + self.contacts > IMPORTED {
             return Err(format!("--users and --contacts have to be {IMPORTED} at most together").into());

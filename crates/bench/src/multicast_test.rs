@@ -1,11 +1,11 @@
 //! The six experiments of multicast_test (2007), in process: one message to N addresses, all on one
 //! server or each on its own, by the normal router, the trusted and the untrusted route.
 //!
-//! The code under test is the server's own: the hub with all modules and a fan-out engine, from
-//! the parsed stanza to the rendered copies of each session, or to the data handed to the stream
-//! of each remote domain. Times are this thread's CPU time. As in 2007 they end when the router
-//! has done its work; rendering the copies has a column of its own, since its work grows with the
-//! bytes. The stages are the server's own counters.
+//! The code under test is the server's own: the hub with all modules and a fan-out engine. It is
+//! measured from the parsed stanza to the rendered copies of each session, or to the data handed to
+//! the stream of each remote domain. Times are this thread's CPU time. As in 2007 they end when the
+//! router has done its work; rendering the copies has a column of its own, since its work grows
+//! with the bytes. The stages are the server's own counters.
 
 mod bed;
 mod table;

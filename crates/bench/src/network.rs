@@ -1,8 +1,8 @@
 //! A shard over a network in memory: all of the server except the kernel.
 //!
-//! [`BenchNetwork`] logs clients in as sockets would, byte for byte through stream, TLS and SASL,
-//! and then drops them: only the server's memory of an idle session remains. The network itself
-//! keeps nothing for an unused session.
+//! [`BenchNetwork`] logs clients in as sockets would, byte for byte, through stream, TLS and SASL.
+//! Then it drops the clients, so that only the server's memory of an idle session remains. The
+//! network itself keeps nothing for an unused session.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -256,8 +256,8 @@ impl BenchNetwork {
         self.shard.tick(&self.ready, self.now_ms, 1_800_000_000_000);
     }
 
-    /// Lets enough time pass for every timer of a login, and has the work done that these timers
-    /// put off until the next tick.
+    /// Lets enough time pass for every timer of a login, and runs the tick that does the work of
+    /// those timers.
     pub fn pass_time(&mut self) {
         self.now_ms += 120_000;
         self.tick(std::iter::empty());

@@ -3,12 +3,12 @@
 //!
 //! Every run has a fresh server in a temporary folder on a free port of the loopback interface, so
 //! that no run inherits memory or open files from another. Accounts and rosters are written into
-//! the servers' storage beforehand, since registering them isn't what is measured. The
+//! the servers' storage beforehand, since registering them isn't part of the measurement. The
 //! configurations are the templates in `crates/bench/peers/`, which explain why they are fair.
 //!
 //! In addition to the servers, the [`raw`] limit runs: sockets without XMPP.
 //!
-//! A server that isn't installed, doesn't start or breaks only loses its own runs.
+//! If a server isn't installed, doesn't start or breaks, only its own runs are lost.
 
 mod browsers;
 mod child;

@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub struct Cpu {
     /// The time that threads spent on a CPU, in user mode and in the kernel, in nanoseconds.
     pub nanoseconds: u64,
-    /// Ticks in user mode; with [`Cpu::system`] precise enough for a ratio.
+    /// Ticks in user mode. With [`Cpu::system`] they are precise enough for a ratio.
     user: u64,
     /// Ticks in the kernel.
     system: u64,

@@ -1,10 +1,10 @@
 //! Readable reports: an HTML page, a table for the terminal, Markdown, and the comparison of
 //! several runs.
 //!
-//! All of them are made from [`RunResult`], contain one or several runs, and use the same name for
-//! every figure: [`metric`] is the one list of figures. Nothing in a result is trusted: names come
-//! from servers, files from anywhere. So every text is escaped where it is written, and every
-//! number that isn't finite is shown as a dash and drawn as a gap.
+//! All of them are made from one or several [`RunResult`]s, and use the same name for every figure:
+//! [`metric`] is the one list of figures. Nothing in a result is trusted: names come from servers,
+//! files from anywhere. So every text is escaped where it is written, and every number that isn't
+//! finite is shown as a dash and drawn as a gap.
 //!
 //! * [`html()`]: one file without scripts and external resources, in dark and in light; the plots
 //!   are SVG.

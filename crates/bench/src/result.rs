@@ -49,7 +49,7 @@ pub struct RunResult {
     pub delivered: u64,
     /// Stanzas that should have arrived.
     pub expected: u64,
-    /// The number of those that never arrived.
+    /// Expected stanzas that never arrived.
     pub lost: u64,
     /// Stanzas that arrived more than once.
     pub duplicated: u64,

@@ -85,7 +85,7 @@ impl Rookery {
     ///
     /// The first [`IMPORTED`] accounts are created by `rookery user import`, which hashes each
     /// password. The others are put into the store with one common hash: a login costs the server
-    /// the same, and eighteen thousand hashes would take minutes.
+    /// the same, while eighteen thousand hashes would take minutes.
     ///
     /// # Errors
     /// The error of the system or the server.
@@ -93,7 +93,7 @@ impl Rookery {
         Rookery::start_as(binary, accounts, &RookerySetup::default())
     }
 
-    /// Starts a server with another setup, likewise.
+    /// Starts a server with another setup, and accounts as in [`Rookery::start`].
     ///
     /// # Errors
     /// The error of the system or the server.
@@ -156,7 +156,7 @@ impl Drop for Rookery {
 }
 
 /// Returns the server's executable: the one that `ROOKERY_BIN` names, otherwise the one of this
-/// workspace, built now with the same profile and into the same target folder as this benchmark.
+/// workspace, which is built now, with the profile and into the target folder of this benchmark.
 ///
 /// # Errors
 /// The error of cargo.

@@ -161,7 +161,7 @@ fn a_login_may_last_until_one_sees_oneself() {
     let fake = Fake::start(FakeFault::None);
     let result = run(fake.address, "reconnect-storm --users 20 --waves 2 --away 0 --until-seen --at-once 3");
     assert_eq!((result.ended.as_str(), result.sessions, result.parts.len()), (DONE, 20, 2));
-    // As many as there are logins.
+    // The latencies of a wave have one entry for each login.
     assert!(result.parts.iter().all(|part| {
         part.latency.as_ref().is_some_and(|latency| latency.histogram.iter().map(|(_, count)| count).sum::<u64>() == 20)
     }));

@@ -67,8 +67,8 @@ fn sessions_stay_when_nobody_looks_at_them() {
     network.log_in(10, chat::PRESENCE).unwrap();
     network.pass_time();
     assert_eq!(network.sessions(), 20);
-    // In a ring of twenty each has its own presence and, sooner or later, that of all four
-    // contacts. In either round one is asked for the features of its capabilities, since the
+    // In a ring of twenty each gets its own presence and, sooner or later, that of all four
+    // contacts. In either round one client is asked for the features of its capabilities, since the
     // question stays unanswered.
     assert_eq!(network.deliveries(), 20 + 20 * 4 + 2);
 }

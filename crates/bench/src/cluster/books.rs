@@ -18,7 +18,7 @@ struct BookedMessage {
     /// True if it was bounced as an error, so that its sender knows.
     is_refused: bool,
     is_archived: bool,
-    /// The number of its arrivals, and its id in the archive at the first one.
+    /// The number of its arrivals, and its id in the archive at the first of them.
     came: u32,
     stanza_id: Option<String>,
 }
@@ -31,7 +31,8 @@ pub struct MessageBooks {
     last: HashMap<(usize, usize), usize>,
     found: BookedOutcome,
     delays: Vec<Duration>,
-    /// The messages of the room, if there is one: then people don't write to each other.
+    /// The messages of the room, if there is one: people then write to the room and not to each
+    /// other.
     pub room: RoomBooks,
     is_room: bool,
     /// The stanzas beside the messages.
@@ -42,12 +43,12 @@ pub struct MessageBooks {
 /// could not be resumed remain without a reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct OtherOutcome {
-    /// Presence that was sent to other people.
+    /// Presence stanzas that were sent to other people.
     pub presence: usize,
     /// Items that were published (XEP-0163), and pages of archives that were asked for (XEP-0313).
     pub publications: usize,
     pub pages: usize,
-    /// Replies to both, and errors.
+    /// Results of publications and requests, and errors.
     pub answered: usize,
     pub refused: usize,
 }
@@ -143,7 +144,7 @@ impl MessageBooks {
         found.into_iter().for_each(|message| message.is_archived = true);
     }
 
-    /// Returns whether an acknowledged message for a person has neither arrived nor been bounced.
+    /// Returns whether any acknowledged message for a person has neither arrived nor been bounced.
     pub fn misses(&self, to: usize) -> bool {
         self.messages.iter().any(|message| message.to == to && message.is_missing())
     }

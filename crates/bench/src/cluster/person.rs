@@ -34,7 +34,8 @@ pub struct ClusterTerms {
     pub first: usize,
     /// The time for which a host may be silent.
     pub patience: Duration,
-    /// The room that all are in, instead of writing to each other.
+    /// The room that all people are in and write to, if there is one; without it they write to each
+    /// other.
     pub room: Option<String>,
 }
 
@@ -62,12 +63,13 @@ pub struct ClusterPerson {
     /// The room that the person is to be in, and whether it has been entered.
     room: Option<String>,
     is_inside: bool,
-    /// The time of the next attempt to enter.
+    /// The time of the next attempt to enter the room.
     enters_at: Option<Instant>,
-    /// True once it has entered again to hear the history.
+    /// True once the person has entered the room again to see its history.
     looks_back: bool,
-    /// The next host to try, and how many are skipped when a connection is lost: so the people of
-    /// one host spread over all others, as with a load balancer.
+    /// The index of the next host to try, and the number of hosts that are skipped when a
+    /// connection is lost: the people of one host then spread over all the others, as with a load
+    /// balancer.
     next_host: usize,
     left_out: usize,
     line: Option<PersonLine>,
@@ -77,7 +79,8 @@ pub struct ClusterPerson {
     /// The id of the session, if it can be resumed.
     id: Option<String>,
     is_managed: bool,
-    /// The number of the server's stanzas that were handled, and of ours that it has acknowledged.
+    /// The number of the server's stanzas that were handled here, and of ours that the server has
+    /// acknowledged.
     handled: u32,
     acknowledged: u32,
     /// The numbers and texts of the unacknowledged messages, oldest first.
@@ -137,7 +140,8 @@ impl ClusterPerson {
         self.line.as_ref().is_some_and(|line| line.is_live)
     }
 
-    /// Returns whether the person has such a session, and is in the room if there is one.
+    /// Returns whether the person has a session with a connection, and is in the room if there is
+    /// one.
     pub fn is_ready(&self) -> bool {
         self.is_live() && (self.room.is_none() || self.is_inside)
     }
@@ -291,8 +295,8 @@ impl ClusterPerson {
         self.write(&format!("{again}<r xmlns='{}'/>", ns::SM), now);
     }
 
-    /// Returns the presence that enters the room, if there is one, and asks for this much of its
-    /// history.
+    /// Returns the presence that enters the room, if there is one. `history` is the number of past
+    /// messages that it asks for.
     fn enters(&self, history: usize) -> Option<String> {
         let (room, name) = (self.room.as_ref()?, &self.name);
         let x = format!("<x xmlns='{}'><history maxstanzas='{history}'/></x>", ns::MUC);
@@ -305,14 +309,14 @@ impl ClusterPerson {
         }
     }
 
-    /// Sends a stanza that is no message of the load.
+    /// Sends a stanza that isn't a message of the load.
     fn send(&mut self, text: String, now: Instant) {
         self.write(&text, now);
         self.unacknowledged.push_back((None, text));
     }
 
-    /// Sends something else than a message of the load: presence to another person, an item to
-    /// publish, or a request for a page of the archive, in turn.
+    /// Sends a stanza that isn't a message of the load: in turn, presence to another person, an
+    /// item to publish, and a request for a page of the archive.
     pub fn send_other(&mut self, number: usize, to: &str, others: &mut OtherOutcome, now: Instant) {
         let text = match number % 3 {
             0 => format!("<presence to='{to}'><status>{number}</status></presence>"),
@@ -332,7 +336,7 @@ impl ClusterPerson {
         self.send(text, now);
     }
 
-    /// Leaves the room, and enters it again with this much of its history.
+    /// Leaves the room, and enters it again to get `history` past messages.
     pub fn look_back(&mut self, history: usize, now: Instant) {
         let Some(room) = &self.room else { return };
         let leaves = format!("<presence type='unavailable' to='{room}/{}'/>", self.name);
@@ -414,7 +418,7 @@ impl ClusterPerson {
         };
         let is_own = nick == self.name;
         match presence.attr("type") {
-            // The room isn't open yet.
+            // The room isn't open yet: the person tries again later.
             Some("error") if is_own => self.enters_at = Some(now + BETWEEN),
             Some("unavailable") if is_own && !self.is_inside => {}
             Some("unavailable") => books.room.seen(false),
@@ -422,7 +426,8 @@ impl ClusterPerson {
                 self.is_inside = true;
                 let x = presence.child("x", ns::MUC_USER);
                 if x.is_some_and(|x| x.children().any(|status| status.attr("code") == Some("201"))) {
-                    // The first occupant opens it.
+                    // The first occupant has created the room, and opens it with its default
+                    // configuration.
                     let x = format!("<x xmlns='{}' type='submit'/>", ns::DATA_FORMS);
                     let query = format!("<query xmlns='{}'>{x}</query>", ns::MUC_OWNER);
                     self.send(format!("<iq type='set' to='{room}' id='open'>{query}</iq>"), now);

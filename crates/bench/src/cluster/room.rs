@@ -1,5 +1,5 @@
 //! Keeps the books of a room that all people of a run are in: every occupant has to get every
-//! message, in one order, and no occupant may be seen to leave.
+//! message, all in the same order, and no occupant may be seen to leave.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -106,8 +106,8 @@ impl RoomBooks {
         self.missing() > 0
     }
 
-    /// Returns the sums. A message counts as lost if any occupant has not received it; the others
-    /// are counted for each occupant.
+    /// Returns the totals. A message is counted once as lost if any occupant has not received it;
+    /// all other events are counted for each occupant.
     pub fn outcome(&self) -> BookedOutcome {
         BookedOutcome {
             said: self.said.len(),
@@ -130,8 +130,8 @@ impl RoomBooks {
         (self.entered, self.left, self.pause)
     }
 
-    /// Returns how many messages of the history at the end differ from the last received ones, or
-    /// are in another order; and their number.
+    /// Returns how many messages of the history at the end aren't the last received ones in their
+    /// order, and the number of messages in it.
     pub fn history(&self) -> (usize, usize) {
         let heard = self.occupants.first().map(|book| book.order.as_slice()).unwrap_or_default();
         let tail = heard.get(heard.len().saturating_sub(self.history.len())..).unwrap_or_default();
@@ -148,7 +148,8 @@ impl RoomBooks {
         acknowledged.filter(|(number, _)| !self.is_heard_by_all(*number)).count()
     }
 
-    /// Returns the number of arrivals after a message that arrives later for the first occupant.
+    /// Returns the number of arrivals that are out of order: after a message which the first
+    /// occupant got later.
     fn reordered(&self) -> usize {
         let Some(first) = self.occupants.first() else { return 0 };
         let place: HashMap<usize, usize> = first.order.iter().enumerate().map(|(at, number)| (*number, at)).collect();

@@ -17,7 +17,7 @@ pub struct LoadBosh {
     lines: [BoshLine; LINES],
     /// Elements that wait for a request.
     waiting: Vec<u8>,
-    /// True if the stream is to begin, or to restart.
+    /// True if a stream has to begin, or to restart.
     begins: bool,
 }
 
@@ -25,11 +25,11 @@ pub struct LoadBosh {
 struct BoshLine {
     /// The number of the request in progress.
     rid: Option<u64>,
-    /// That request, which is sent again if its connection was closed when it arrived.
+    /// The request in progress, which is sent again if its connection was closed before it arrived.
     request: Vec<u8>,
     is_repeated: bool,
     input: Vec<u8>,
-    /// The response, until its turn comes.
+    /// The response on this connection, until it is its turn.
     answer: Option<Vec<u8>>,
 }
 
@@ -164,5 +164,6 @@ impl LoadBosh {
     }
 }
 
-/// Large enough, and always the same: a load needs no protection.
+/// The first request's number. It is large enough, and always the same: a load needs no protection
+/// from guessing.
 const FIRST: u64 = 1_573_741_820;

@@ -1,5 +1,5 @@
-//! One client of a load without I/O: its session, and the carrier of the stream. Idle it is a few
-//! hundred bytes without TLS.
+//! One client of a load, without I/O: its session, and the transport of its stream. An idle client
+//! without TLS takes a few hundred bytes.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub enum ClientItem<'a> {
     Line(&'a [u8]),
 }
 
-/// One client of the load: its session and carrier.
+/// One client of the load.
 pub struct LoadClient {
     wire: ClientWire,
     says: Says,
@@ -36,8 +36,8 @@ enum ClientWire {
 /// The protocol of the connection.
 enum Says {
     Xmpp(ClientSession),
-    /// No XMPP: every line is a message, as for the relay with which servers are compared. The
-    /// bytes are those of an unfinished line.
+    /// No XMPP: every line is a message, for the relay with which servers are compared. The bytes
+    /// are those of an unfinished line.
     Lines(Vec<u8>),
 }
 

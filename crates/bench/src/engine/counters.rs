@@ -9,9 +9,9 @@ use super::histogram::{LatencyHistogram, LatencyRecorder};
 pub enum LoadCount {
     /// Stanzas that a scenario sent as its load.
     Sent,
-    /// Expected deliveries of those.
+    /// The deliveries that these stanzas should cause.
     Expected,
-    /// Deliveries, without repetitions.
+    /// Deliveries, not counting repetitions.
     Delivered,
     /// Repeated deliveries.
     Duplicated,

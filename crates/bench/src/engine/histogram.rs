@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::result::Latency;
 
-/// The histogram that one thread fills. Only that thread may call [`LatencyRecorder::add`]: it is
-/// no atomic addition.
+/// The histogram that one thread fills. Only that thread may call [`LatencyRecorder::add`], which
+/// isn't an atomic addition.
 #[derive(Debug)]
 pub struct LatencyRecorder {
     buckets: Box<[AtomicU64]>,
@@ -59,8 +59,8 @@ impl LatencyHistogram {
         self.max = self.max.max(recorder.max.load(Relaxed));
     }
 
-    /// Returns the difference to `earlier`. The maximum stays that of the whole time unless the
-    /// buckets show that it is older.
+    /// Returns the times that were added since `earlier`. The maximum stays that of the whole time,
+    /// unless the buckets show that it is older than `earlier`.
     pub fn since(&self, earlier: &LatencyHistogram) -> LatencyHistogram {
         let pairs = self.buckets.iter().zip(&earlier.buckets);
         let buckets: Box<[u64]> = pairs.map(|(now, before)| now.saturating_sub(*before)).collect();

@@ -28,8 +28,8 @@ impl Receiver {
         &self.counters
     }
 
-    /// Counts a stanza for a client. Returns its mark if it belongs to this run's load, is new, is
-    /// no error, and isn't the sender's own.
+    /// Counts a stanza for a client. Returns its mark if the stanza belongs to this run's load, is
+    /// new, isn't an error, and wasn't sent by the client itself.
     pub fn take(&mut self, number: usize, stanza: &Stanza<'_>, now: u64) -> Option<Mark> {
         if stanza.raw_type().is_some_and(|raw| raw.bytes == b"error") {
             self.counters.add(LoadCount::Errors, 1);

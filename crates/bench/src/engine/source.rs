@@ -9,8 +9,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 /// The source addresses of connections.
 ///
 /// One address of this machine has some 28 000 ports, and a port can't be used for a minute after
-/// its connection was closed. So connections to a loopback address come from others, ten thousand
-/// from each; every run, and every wave of connections in it, uses its own.
+/// its connection was closed. So connections to a loopback address come from several addresses, ten
+/// thousand from each. Every run, and every wave of connections in a run, uses addresses of its
+/// own.
 #[derive(Debug, Clone)]
 pub struct Sources {
     servers: Box<[SocketAddr]>,
@@ -24,8 +25,8 @@ impl Sources {
         Sources { servers: servers.into(), first: (seed % 0x00a0_0000 + 0x0010_0000) & !0xff }
     }
 
-    /// Returns the address that the connection with this number comes from in this wave; `None`
-    /// leaves it to the system.
+    /// Returns the address from which the connection with this number comes in this wave; `None` if
+    /// the system chooses one.
     pub fn address(&self, number: usize, wave: u32) -> Option<Ipv4Addr> {
         match self.server(number)?.ip() {
             IpAddr::V4(address) if address.is_loopback() => {
@@ -55,7 +56,7 @@ impl Sources {
         }
         sockopt::set_tcp_nodelay(&socket, true)?;
         // On loopback, pacing, which some systems use by default, costs CPU time and gains nothing.
-        // If it can't be changed, it stays.
+        // The connection works as well if it can't be turned off.
         if self.address(number, wave).is_some() {
             let _ = sockopt::set_tcp_congestion(&socket, "reno");
         }

@@ -1,4 +1,4 @@
-//! Waits finer than the milliseconds of epoll.
+//! A timer for waits that are finer than the milliseconds of epoll.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,14 +26,10 @@ impl EpollTimer {
         Ok(EpollTimer { timer, armed: false })
     }
 
-    /// Prepares a wait of `nanoseconds`, but at most of `longest`; returns the timeout for
-    /// epoll.
+    /// Prepares a wait of `nanoseconds`, but at most `longest`; returns the timeout for epoll.
     ///
-    /// Waits below 200 µs become that long: a load of many thousand stanzas a second must not wake
-    /// for each of them.
-    ///
-    /// # Errors
-    /// The error of the system.
+    /// A wait below 200 µs is made that long: a load of many thousand stanzas a second must not
+    /// wake for each of them.
     pub fn arm(&mut self, nanoseconds: u64, longest: Duration) -> io::Result<Timespec> {
         let wait = Duration::from_nanos(nanoseconds).min(longest);
         if wait.is_zero() || wait >= COARSE {
@@ -46,16 +42,16 @@ impl EpollTimer {
         Timespec::try_from(longest).map_err(io::Error::other)
     }
 
-    /// Notes its event.
+    /// Notes that the timer has expired.
     pub fn rang(&mut self) {
         if std::mem::take(&mut self.armed) {
-            // It is armed again in time in any case.
+            // If this fails, the timer is still armed again before the next wait.
             let _ = rustix::io::read(&self.timer, &mut [0; 8]);
         }
     }
 }
 
 const SHORTEST: Duration = Duration::from_micros(200);
-/// The length from which on whole milliseconds are exact enough, since the rest is waited for
-/// again.
+/// The length of a wait above which whole milliseconds are exact enough: the rest is waited for
+/// afterwards.
 const COARSE: Duration = Duration::from_millis(4);

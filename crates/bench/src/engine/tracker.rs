@@ -8,9 +8,9 @@ use ahash::RandomState;
 /// The position of a stanza among earlier arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrackedArrival {
-    /// The first of its number, and after none of the later ones.
+    /// The first one with its number, with no later one before it.
     InOrder,
-    /// The first of its number, but after a later one.
+    /// The first one with its number, but after a later one.
     Late,
     /// A repetition.
     Again,
@@ -45,7 +45,7 @@ pub struct LoadTally {
 }
 
 impl LoadTally {
-    /// Adds another one.
+    /// Adds another tally to this one.
     pub fn add(&mut self, other: &LoadTally) {
         self.expected += other.expected;
         self.delivered += other.delivered;
@@ -59,8 +59,8 @@ impl LoadTally {
 struct TrackedStream {
     /// The number after the highest that has arrived.
     next: u32,
-    /// Ascending ranges below it that have not arrived: the first number, and the one after the
-    /// last. Bounded by [`GAPS`].
+    /// Ascending ranges of numbers below `next` that have not arrived, each as the first number and
+    /// the one after the last. There are at most [`GAPS`].
     gaps: Vec<(u32, u32)>,
 }
 

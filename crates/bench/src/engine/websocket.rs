@@ -1,5 +1,5 @@
-//! The client's end of a WebSocket (RFC 6455, RFC 7395): no TLS, no fragments, masks of zero, which
-//! cost a server as much as any.
+//! The client's end of a WebSocket (RFC 6455, RFC 7395): no TLS, no fragments, and masks of zero,
+//! which cost a server as much as any other mask.
 
 use rookery_client::SessionError;
 use rookery_stream::websocket::framing::{self, Framed};

@@ -1,9 +1,9 @@
 //! One thread of the engine: an epoll set, its share of the clients, and the loop that drives a
 //! load.
 //!
-//! Sockets are watched for input only, level-triggered and read once per readiness, as a server
-//! does it; unwritten output is kept, up to a limit, and the socket is watched for output
-//! meanwhile. A fault of the server ends at most the client that it affects.
+//! Sockets are watched for input only, level-triggered, and read once per readiness, as a server
+//! does it. Output that can't be written is kept, up to a limit, and the socket is watched for
+//! output meanwhile. A fault of the server ends at most the client that it affects.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
@@ -28,10 +28,11 @@ use super::timer::EpollTimer;
 /// The behaviour of clients. Each thread has its own; times are nanoseconds since the engine was
 /// made.
 pub trait WorkerLoad: Send {
-    /// Does all due work, and returns the time of the next; [`NEVER`] if that depends on input.
+    /// Does all work that is due, and returns the time of the next; [`NEVER`] if that depends on
+    /// input.
     ///
-    /// A load with much work should do a part of it and return `now`, so that input is read in
-    /// between.
+    /// A load with much work should do only a part of it at a time and return `now`, so that input
+    /// is read in between.
     fn due(&mut self, now: u64, worker: &mut LoadWorker) -> u64;
 
     /// Reacts to the login of a client that began to connect at `started`. Its first stanzas are
@@ -78,7 +79,8 @@ pub struct LoadWorker {
     /// taken.
     logins: VecDeque<(u64, usize, u64)>,
     logging_in: usize,
-    /// Clients whose connection has ended, which the load has not been told yet.
+    /// Clients whose connection has ended, and whether each was bound; the load has not been told
+    /// yet.
     over: Vec<(usize, bool)>,
     reasons: BTreeMap<String, u64>,
     counters: Arc<LoadCounters>,

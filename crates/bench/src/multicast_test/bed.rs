@@ -26,7 +26,7 @@ pub(super) struct Bed {
     out: Vec<u8>,
 }
 
-/// A message to be sent, made beforehand, since that is the sender's work.
+/// A message to be sent. It is made beforehand, since making it is the sender's work.
 pub(super) struct BedLoad {
     route: MessageRoute,
     text: String,
@@ -51,7 +51,7 @@ pub(super) struct Played {
 struct Streams {
     stanzas: Rc<Cell<u64>>,
     bytes: Rc<Cell<u64>>,
-    /// Requests that are unanswered yet, with their services.
+    /// The requests that have no reply yet, with the services that they were sent to.
     asked: Rc<RefCell<Vec<(Jid, Packet)>>>,
 }
 
@@ -175,7 +175,7 @@ impl Bed {
     }
 
     /// Answers the queries to other servers: each has a multicast service for any number of
-    /// addresses, if that is wanted, or none.
+    /// addresses in the experiments with services, otherwise none.
     fn answer(&mut self) -> BenchOutcome<()> {
         let asked = self.streams.asked.take();
         let feature = match self.servers {

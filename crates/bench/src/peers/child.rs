@@ -77,7 +77,7 @@ impl ServerChild {
 impl Drop for ServerChild {
     fn drop(&mut self) {
         let pid = self.process.id();
-        // If it has ended by itself, that is seen below.
+        // If the child has ended by itself, the wait below shows it.
         let _ = signal(pid, Signal::TERM);
         let patience = Instant::now() + GRACE;
         while Instant::now() < patience && matches!(self.process.try_wait(), Ok(None)) {
@@ -109,13 +109,13 @@ pub(super) fn end_all_on_signals() -> BenchOutcome<()> {
     Ok(())
 }
 
-/// Returns a command that ends when the thread that starts it does, if `setpriv` is there.
+/// Returns a command that ends when the thread that starts it ends, if `setpriv` is installed.
 pub(super) fn tied(program: impl AsRef<std::ffi::OsStr>) -> Command {
     if !Path::new(SETPRIV).exists() {
         return Command::new(program);
     }
     let mut command = Command::new(SETPRIV);
-    // It executes the program: the number of the process stays the same.
+    // `setpriv` executes the program in its own place, so the number of the process stays the same.
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command
 }

@@ -1,7 +1,7 @@
-//! The physical limit: the same traffic through sockets without XMPP. No stanzas, no addresses, no
-//! queues: whole lines are read and written.
+//! The physical limit: the same traffic through sockets without XMPP. There are no stanzas,
+//! addresses or queues: whole lines are read and written.
 //!
-//! For pairs it is the [`bare_relay`]; for multicast and presence a server that writes each
+//! For pairs it is the [`bare_relay`]; for multicast and presence, a server that writes each
 //! incoming line to all other connections. Both run as separate processes, so that their CPU time
 //! is read like a server's, and a generator with one thread plays against them.
 
@@ -101,7 +101,7 @@ pub(super) fn measure(load: &program::ProgramLoad) -> BenchOutcome<RunResult> {
         RawLoad::Multicast { from, to, step, seconds } => {
             let begun = Instant::now();
             for receivers in (from.max(1)..=to).step_by(step.max(1)) {
-                // A visible header grows with the receivers: the same bytes go to the same sockets.
+                // A visible header grows with the number of receivers, so the lines do, too.
                 for (curve, length) in [("bcc", chat::BYTES), ("to", chat::BYTES + receivers * ADDRESS_BYTES)] {
                     let server = RawProcess::start(RawKind::FanOut(receivers + 1))?;
                     result.parts.push(point(&server, receivers, Duration::from_secs_f64(seconds), curve, length)?);
@@ -363,7 +363,7 @@ impl RawTable {
         self.read_within(length, Duration::from_millis(100))
     }
 
-    /// Does the same, with a time limit.
+    /// Waits for input like `read`, but at most `most`.
     fn read_within(&mut self, length: usize, most: Duration) -> BenchOutcome<Vec<(usize, usize)>> {
         let mut came = Vec::new();
         for number in self.set.wait(most)? {

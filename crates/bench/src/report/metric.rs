@@ -40,7 +40,7 @@ impl Better {
         }
     }
 
-    /// Returns the same in words.
+    /// Returns the direction in which values get better, in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Less => "lower is better",

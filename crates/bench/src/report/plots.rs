@@ -93,7 +93,7 @@ fn distribution(latency: &Latency) -> Vec<(f64, f64)> {
     let total: u64 = latency.histogram.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count));
     let (mut below, mut points) = (0u64, Vec::new());
     for (bound, count) in &latency.histogram {
-        // The first time of a bucket is slower than all those in earlier buckets: the curve begins
+        // The times of this bucket are longer than those of all earlier buckets: the curve begins
         // at a share of zero.
         points.push((total as f64 / (total - below.min(total)).max(1) as f64, bound / 1e3));
         below = below.saturating_add(*count);

@@ -29,7 +29,7 @@ pub fn text(runs: &[RunResult]) -> String {
     out
 }
 
-/// Returns the same as Markdown, under a heading of the second level for each scenario.
+/// Returns one or several runs as Markdown, under a heading of the second level for each scenario.
 pub fn markdown(runs: &[RunResult]) -> String {
     let mut out = String::new();
     for (scenario, runs) in by_scenario(runs) {

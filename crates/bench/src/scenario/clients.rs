@@ -21,7 +21,7 @@ pub struct Arrivals {
     /// yet; `None` if that isn't required.
     unseen: Option<HashMap<usize, u64>>,
     under_way: usize,
-    /// True if there is a rate to keep.
+    /// True if the logins have a rate to keep.
     scheduled: bool,
     /// The counters that note the time of each login.
     note: Option<Arc<LoadCounters>>,
@@ -34,7 +34,7 @@ pub struct Wave {
     pub number: u32,
     /// The most logins in progress at the same time, over all threads.
     pub at_once: usize,
-    /// Logins per second, from `start` on; `None` for as many as possible.
+    /// Logins per second, from `start` on; `None` if they come as fast as possible.
     pub rate: Option<f64>,
     /// The time of the first login.
     pub start: u64,

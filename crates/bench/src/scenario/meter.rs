@@ -102,7 +102,8 @@ impl Meter {
             self.samples.push((reading.at, sample));
         }
         self.last = Some(reading);
-        // A long run is sampled more coarsely: a report needs no more than a few hundred points.
+        // A long run is sampled at longer intervals: a report needs no more than a few hundred
+        // points.
         if self.samples.len() > MOST {
             let mut keep = false;
             self.samples.retain(|_| {

@@ -104,8 +104,8 @@ impl RoomPlaces {
         self.rooms * self.occupants
     }
 
-    /// Returns the user at a place. The users of one room are consecutive, so none has two places
-    /// in one room.
+    /// Returns the user at a place. The users of one room have consecutive numbers, so none has two
+    /// places in one room.
     fn user(&self, place: usize) -> usize {
         place % self.users
     }
@@ -114,7 +114,7 @@ impl RoomPlaces {
         format!("bench{}@{}", place / self.occupants, rookery_xml::escape_attr(&self.service))
     }
 
-    /// Returns the form of a client that creates a room without leaving data behind.
+    /// Returns the form with which a client creates a room that leaves no data behind.
     fn form(&self) -> String {
         let quiet = match self.quiet {
             false => "",

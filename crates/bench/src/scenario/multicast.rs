@@ -175,7 +175,7 @@ impl Multicast {
 struct MulticastShared {
     /// The current part and round.
     current: AtomicU64,
-    /// The number of copies that have arrived in it.
+    /// The number of copies of the current round that have arrived.
     arrived: AtomicU64,
     /// The time of the last arrival.
     last: AtomicU64,

@@ -13,7 +13,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Makes a pace of `rate` per second over all threads. The threads' times interleave.
+    /// Makes a pace of `rate` sends per second over all threads, whose sends take turns.
     pub fn new(rate: f64, window: Window, thread: usize, threads: usize) -> Pace {
         let interval = threads as f64 * 1e9 / rate.max(1e-6);
         let start = window.start + (interval * thread as f64 / threads as f64) as u64;
@@ -39,7 +39,7 @@ impl Pace {
 pub struct Dice(u64);
 
 impl Dice {
-    /// Returns a different sequence for each seed.
+    /// Returns a sequence that depends on the seed alone.
     pub fn new(seed: u64) -> Dice {
         Dice(seed)
     }

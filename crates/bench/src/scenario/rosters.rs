@@ -13,8 +13,8 @@ use super::ScenarioRun;
 use crate::engine::{LoadCount, LoadWorker, NEVER, WorkerLoad};
 use crate::{BenchOutcome, chat};
 
-/// Users in a ring: each has the nearest on either side as contacts. With one contact less than
-/// users, all know each other.
+/// Users in a ring: the contacts of each are its nearest neighbours on either side. With one
+/// contact less than users, all know each other.
 #[derive(Debug, Clone, Copy)]
 pub struct Ring {
     /// Users, from number 0.
@@ -116,9 +116,9 @@ struct RosterMember {
     missing: HashSet<usize>,
     /// Contacts that have granted this user's request.
     granted: HashSet<usize>,
-    /// The missing contacts without a request.
+    /// The missing contacts that have not been sent a request.
     unasked: Vec<usize>,
-    /// The contacts with a request that isn't granted yet.
+    /// The contacts that have been sent a request and have not granted it yet.
     asked: HashSet<usize>,
 }
 
@@ -202,7 +202,7 @@ pub fn contact(jid: &str) -> Option<usize> {
 }
 
 const ROSTER: &str = "roster";
-/// The most open requests of one user. A contact that has granted doesn't count, so that users
+/// The most open requests of one user. A contact that has granted one doesn't count, so that users
 /// don't wait for each other.
 const WINDOW: usize = 16;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);

@@ -85,7 +85,8 @@ impl ScenarioRun<'_> {
         clients.min(most)
     }
 
-    /// Returns a new wave of clients: as many at once as the flags allow, from now on.
+    /// Returns a new wave of clients, which begins now, with as many logins at once as the flags
+    /// allow.
     pub fn wave(&mut self, first: &str) -> Wave {
         self.waves += 1;
         let start = self.crew.now();
@@ -115,8 +116,8 @@ impl ScenarioRun<'_> {
         self.ask_version()
     }
 
-    /// Repeats a few failed logins, and notes that: a server that drops one in a thousand can still
-    /// be measured.
+    /// Repeats the failed logins if they are few, and notes that: a server that drops one in a
+    /// thousand can still be measured.
     fn try_again(&mut self, clients: Range<usize>, first: &str) -> BenchOutcome<()> {
         let Some(before) = self.result.login.clone() else { return Ok(()) };
         if before.failed == 0 || before.failed > before.count / FORGOTTEN {
@@ -131,7 +132,7 @@ impl ScenarioRun<'_> {
         let wave = self.wave(first);
         self.arrive(clients, &wave, false)?;
         if let Some(login) = &mut self.result.login {
-            // The duration is that of the others: these took no extra time.
+            // The duration stays that of the first attempts: the repeated ones took no extra time.
             *login = LoginSeries { count: before.count + login.count, failed: login.failed, ..before };
         }
         Ok(())
@@ -298,7 +299,7 @@ impl ScenarioRun<'_> {
         self.remember(to, None);
     }
 
-    /// Fills in the memory at a reading.
+    /// Fills in the memory that a reading shows.
     pub fn remember(&mut self, to: &MeterReading, per_session: Option<f64>) {
         self.result.memory = self.started.memory.zip(to.memory).map(|(start, end)| ServerMemory {
             start,

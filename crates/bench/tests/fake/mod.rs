@@ -16,7 +16,7 @@ pub enum FakeFault {
     None,
     Lose(u64),
     Double(u64),
-    /// Holds it back until the next one for the same receiver has left.
+    /// Holds a message back until the next one for the same receiver has left.
     Reorder(u64),
     /// Sends a message that no client has sent.
     Invent(u64),
