@@ -2,7 +2,7 @@
 //! -p rookery-bench --bench sockets`.
 //!
 //! 1. `pairs`: relaying messages between two clients. A bare relay that does nothing else is
-//! measured in turn: the ratio is the cost of being an XMPP server. Another relay uses io_uring.
+//!    measured in turn: the ratio is the cost of being an XMPP server. Another relay uses io_uring.
 //! 2. `idle`: memory per session by slope, logins per second of CPU.
 //!
 //! The server is this workspace's own, built first; `ROOKERY_BIN` names another executable. Any

@@ -68,7 +68,8 @@ impl Bosh {
         (client, waits)
     }
 
-    /// Opens a session with these attributes, and stores its id and the features.
+    /// Opens a session by a request with these attributes, and stores the session's id. Returns the
+    /// features.
     pub fn open(&mut self, attributes: &str) -> Element {
         let body = self.create(&format!("to='example.org' {attributes}")).expect();
         self.sid = body.attr("sid").unwrap_or_else(|| panic!("no session: {body:?}")).to_owned();
@@ -124,7 +125,7 @@ impl Bosh {
 }
 
 impl BoshPending {
-    /// Returns a request for the server, and the place of its response.
+    /// Returns a request for the server, and the waiter that takes its response.
     pub(crate) fn new(server: &Server) -> (Self, Box<dyn Waiter>) {
         let slot = Arc::<Mutex<BoshSlot>>::default();
         (Self { server: server.clone(), slot: slot.clone() }, Box::new(BoshWaiting(slot)))
@@ -136,13 +137,13 @@ impl BoshPending {
         lock(&self.slot).answer.clone()
     }
 
-    /// Returns the document that has been returned so far, without making the server work: for
+    /// Returns the document of the response if it has arrived, without making the server work: for
     /// tests that choose the order themselves.
     pub fn given(&self) -> Option<Arc<[u8]>> {
         lock(&self.slot).answer.as_ref().map(|answer| answer.body.clone())
     }
 
-    /// Breaks the connection that it waits on.
+    /// Breaks the connection that the request waits on.
     pub fn vanish(&self) {
         lock(&self.slot).is_gone = true;
     }
@@ -156,7 +157,7 @@ impl BoshPending {
         body
     }
 
-    /// Checks that it waits.
+    /// Checks that the request still waits.
     pub fn expect_nothing(&self) {
         let answer = self.answer();
         assert!(answer.is_none(), "an answer: {}", String::from_utf8_lossy(&answer.expect("one").body));
@@ -180,7 +181,7 @@ impl BoshPending {
         found
     }
 
-    /// Returns the end of the session, with this condition, or with none if that is empty.
+    /// Returns the end of the session, which must have this condition, or none if that is empty.
     pub fn expect_end(&self, condition: &str) -> Element {
         let body = self.expect();
         assert_eq!(body.attr("type"), Some("terminate"), "{body:?}");

@@ -1,7 +1,7 @@
 //! A scripted client, which sends what the test says and checks what it receives.
 //!
-//! Before its input is examined, the server works until nothing changes any more; so a stanza that
-//! isn't there then will never arrive, and silence can be asserted without waiting.
+//! Before the client examines its input, the server works until nothing changes any more. A stanza
+//! that isn't there then will never arrive, so a test can assert silence without waiting.
 
 use rookery_base::Transport;
 use rookery_jid::Jid;
@@ -36,7 +36,7 @@ impl Client {
         Self { server, wire, name: "client".into(), jid: None, features: None, story: Vec::new() }
     }
 
-    /// Returns the same client under another name in dialogues.
+    /// Returns this client under another name in dialogues.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = name.into();
@@ -181,7 +181,7 @@ impl Client {
         elements.filter_map(|element| element.child_text("body", ns::CLIENT)).collect()
     }
 
-    /// Returns the elements up to the end of the stream, which must be there.
+    /// Returns the elements up to the end of the stream, which must have arrived.
     pub fn all_to_the_end(&mut self) -> Vec<Element> {
         let mut all = Vec::new();
         loop {
@@ -237,8 +237,8 @@ impl Client {
         self.expect_element()
     }
 
-    /// Checks that the stream works: a ping to the client's own server gets its reply, and nothing
-    /// else was there (XEP-0199).
+    /// Checks that the stream works: the client pings its own server, and the reply is the next
+    /// element that arrives (XEP-0199).
     pub fn expect_alive(&mut self) {
         let domain = self.jid.as_ref().expect("bound").domain().to_owned();
         self.send(&format!("<iq type='get' id='alive' to='{domain}'><ping xmlns='urn:xmpp:ping'/></iq>"));
@@ -270,7 +270,7 @@ impl Client {
         self.pump();
     }
 
-    /// Disappears silently.
+    /// Disappears without a word, as when a network breaks.
     pub fn vanish(&mut self) {
         self.wire.peer.reset();
         self.server.settle();

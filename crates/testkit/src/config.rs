@@ -45,7 +45,8 @@ pub struct Config {
     pub modules_off: Vec<&'static str>,
     /// Options that differ from the default: module, key, value.
     pub options: Vec<(&'static str, &'static str, Value)>,
-    /// The domains whose clients don't log in with passwords from the store, and their way.
+    /// The domains whose clients don't log in with passwords from the store, each with the way by
+    /// which they do.
     pub login_by: Vec<(String, LoginBy)>,
     /// True if there is a certificate.
     pub tls: bool,
@@ -57,7 +58,7 @@ pub struct Config {
     pub plain_without_tls: bool,
     /// Limits until a resource is bound.
     pub limits_before: Limits,
-    /// Limits afterwards.
+    /// Limits once a resource is bound.
     pub limits: Limits,
     /// Seconds until a resource must be bound.
     pub login_seconds: u64,
@@ -65,7 +66,7 @@ pub struct Config {
     pub max_auth_failures: u32,
     /// Connections of one address, 0 for no limit.
     pub connections_per_address: u32,
-    /// The terms of sessions of BOSH.
+    /// The terms of BOSH sessions.
     pub bosh: Terms,
     /// The terms on which clients may try to log in.
     pub logins: LoginTerms,
@@ -76,7 +77,7 @@ pub struct Config {
     pub internet: Option<Meeting>,
     /// The components, which connect with the secret of [`COMPONENT_SECRET`].
     pub components: Vec<String>,
-    /// The privileges of some of them.
+    /// The privileges of some of the components.
     pub privileges: Vec<(String, Privileges)>,
     /// The source of items for the module `data`.
     pub source: Option<Arc<dyn DataSource>>,

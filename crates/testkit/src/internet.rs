@@ -139,8 +139,8 @@ impl Internet {
         names.get(domain).cloned().unwrap_or(Err(NotFound::NoServer))
     }
 
-    /// Makes the next connections between servers break after this many bytes, in both directions
-    /// together, and lose bytes that were carried and not read.
+    /// Makes the next connections between servers break after these numbers of bytes, which count
+    /// both directions together. Bytes that were carried and not read are lost.
     pub fn live_for(&self, bytes: impl IntoIterator<Item = usize>) {
         self.lives.borrow_mut().extend(bytes);
     }
@@ -162,7 +162,8 @@ impl Internet {
         self.meeting(names, |settings| settings.rules.policy = PeerPolicy::Plain)
     }
 
-    /// Returns the same with a certificate from the test.
+    /// Returns the terms on which a server of these names connects to others, by STARTTLS and with
+    /// this certificate.
     pub fn meeting_with(
         &self,
         issued: &IssuedCertificate,
@@ -184,7 +185,7 @@ impl Internet {
         self.federation_with(&self.issue(names), names, change)
     }
 
-    /// Returns the same with a certificate from the test.
+    /// Returns settings for federation with this certificate.
     pub fn federation_with(
         &self,
         issued: &IssuedCertificate,
@@ -250,7 +251,7 @@ impl Internet {
     }
 }
 
-/// The rounds after which servers that never rest count as broken.
+/// The rounds of work after which servers that are still not at rest count as broken.
 const MOST_ROUNDS: usize = 10_000;
 /// The time at which certificates become valid, in seconds since 1970.
 const CERTIFIED_AT: u64 = 1_700_000_000;

@@ -54,8 +54,8 @@ impl Client {
         self.send(&stream_header(&domain));
     }
 
-    /// Opens another connection of the same user, logged in and not bound. This one stays as it
-    /// was.
+    /// Opens another connection of the same user, logged in but not bound. This client isn't
+    /// affected.
     pub fn again(&self) -> Client {
         let account = self.jid.as_ref().expect("bound").to_bare();
         let mut client = self.server().connect().named(&self.name);

@@ -31,8 +31,8 @@ struct Pipe {
 
 type NetShared = Arc<Mutex<Pipe>>;
 
-/// A server's end of a connection: of the one that accepted it, or of one that connected to
-/// another. Dropping it closes the connection.
+/// A server's end of a connection, whether the server accepted it or connected to another one.
+/// Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Socket(NetShared, NetEnd);
 
@@ -54,8 +54,8 @@ pub fn connection() -> (Socket, Peer) {
     (Socket(pipe.clone(), NetEnd::Called), Peer(pipe, NetEnd::Calling))
 }
 
-/// Returns a new connection between two servers: the accepting end, and the other. With a number,
-/// it breaks after that many bytes.
+/// Returns a new connection between two servers: the accepting end, and the connecting end. With a
+/// number, it breaks after that many bytes.
 pub(crate) fn between_servers(left: Option<usize>) -> (Socket, Socket) {
     let pipe = pipe();
     lock(&pipe).left = left;

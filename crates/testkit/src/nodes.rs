@@ -42,7 +42,7 @@ struct NodeCarrier {
     /// Look-ups by nodes' shards that slow journals have not answered yet; `None` if journals
     /// aren't slow to answer.
     asked: Option<Vec<(usize, usize, JournalLookup)>>,
-    /// Processes that were reported as late; `None` if nobody fences those off.
+    /// Processes that were reported as late; `None` if nobody fences off late processes.
     overdue: Option<BTreeSet<(u16, u32)>>,
 }
 
@@ -79,7 +79,8 @@ impl TestkitNodes {
         self.carrier.lock().expect("no test panics here").dead.contains(&node)
     }
 
-    /// Hands the mail that was kept for silent nodes back to the shards that have written it.
+    /// Hands the mail that was kept for silent nodes back to the shards that have written it: as
+    /// refused, or to be sent again.
     pub(crate) fn hand_back(&self, is_refused: bool) {
         let kept = std::mem::take(&mut self.carrier.lock().expect("no test panics here").kept);
         for (node, shard, bytes, custody) in kept {
@@ -88,7 +89,7 @@ impl TestkitNodes {
         }
     }
 
-    /// Makes journals accept nothing from now on, or everything that waits for them.
+    /// Holds back all further writes to journals, or carries out those that wait.
     pub(crate) fn slow_journals(&self, are_slow: bool) {
         let mut carrier = self.carrier.lock().expect("no test panics here");
         let waiting = std::mem::replace(&mut carrier.slow, are_slow.then(Vec::new));
@@ -105,12 +106,12 @@ impl TestkitNodes {
         self.carrier.lock().expect("no test panics here").linger_ms = linger_ms;
     }
 
-    /// Makes nodes that are late be reported from now on. Returns those that were before.
+    /// Has late nodes reported from now on. Returns those that were reported before.
     pub(crate) fn take_overdue(&self) -> BTreeSet<(u16, u32)> {
         self.carrier.lock().expect("no test panics here").overdue.replace(BTreeSet::new()).unwrap_or_default()
     }
 
-    /// Makes journals answer nothing from now on, or all waiting look-ups.
+    /// Holds back all further answers of journals, or gives those that wait.
     pub(crate) fn slow_lookups(&self, are_slow: bool) {
         let mut carrier = self.carrier.lock().expect("no test panics here");
         let waiting = std::mem::replace(&mut carrier.asked, are_slow.then(Vec::new));
@@ -268,7 +269,8 @@ impl Outlet for Loopback {
     fn have_read(&self, _: usize, JournalLookup { process, slots, .. }: JournalLookup) {
         let mut carrier = self.carrier.lock().expect("no test panics here");
         let node = usize::from(process.0) - 1;
-        // A silent node reaches nothing; that of the same node is another one by now.
+        // A silent node reaches nothing. A process on the node of the journal has a new journal by
+        // now.
         if carrier.silent.contains(&self.node) || self.node == node {
             return;
         }
@@ -286,7 +288,8 @@ impl NodeCarrier {
             for slot in slots.iter().copied().chain([READINGS]) {
                 let (from, to) = ((node, slot, Vec::new()), (node, slot + 1, Vec::new()));
                 found.extend(self.journals.range(from..to).map(|(key, value)| (key.2.clone(), value.clone())));
-                // All processes of a node have one journal here, and this one begins another.
+                // All processes of a node have one journal here, and the process that asks begins a
+                // new one.
                 if asker == node {
                     self.journals.retain(|(of, at, _), _| *of != node || *at != slot);
                 }

@@ -36,7 +36,7 @@ pub(crate) use running::next_stop;
 #[derive(Clone)]
 pub struct Server(Rc<RefCell<ServerRunning>>);
 
-/// A reference by which others know a server while it exists.
+/// A reference by which other servers know a server, which doesn't keep it alive.
 pub(crate) struct ServerAbsent(Weak<RefCell<ServerRunning>>);
 
 impl ServerAbsent {
@@ -90,7 +90,10 @@ impl Server {
         account
     }
 
-    /// Waits for an answer of the store while the server works. Panics if the store holds it back.
+    /// Waits for an answer of the store while the server works.
+    ///
+    /// # Panics
+    /// If the store holds the answer back.
     pub fn done<T>(&self, mut pending: rookery_store::Pending<T>) -> Result<T, StoreError> {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         match pending.as_mut().poll(&mut context) {
@@ -106,12 +109,12 @@ impl Server {
         Jid::parse(&text).expect("an address")
     }
 
-    /// Returns an unused connection, at the shard whose turn it is.
+    /// Returns an unused connection of a client, at the shard whose turn it is.
     pub fn connect(&self) -> Client {
         self.connect_from(Ipv4Addr::new(192, 0, 2, 1).into())
     }
 
-    /// Returns the same from another address.
+    /// Returns an unused connection of a client from this address, at the shard whose turn it is.
     pub fn connect_from(&self, address: IpAddr) -> Client {
         let shard = {
             let mut running = self.0.borrow_mut();
@@ -121,7 +124,7 @@ impl Server {
         Client::new(self, self.plug(shard, address, Port::Clients))
     }
 
-    /// Returns a connection at a certain shard.
+    /// Returns an unused connection of a client at this shard.
     pub fn connect_at(&self, shard: usize) -> Client {
         Client::new(self, self.plug(shard, Ipv4Addr::new(192, 0, 2, 1).into(), Port::Clients))
     }
@@ -136,7 +139,8 @@ impl Server {
         self.hand_websocket(shard, false)
     }
 
-    /// Returns the same behind a proxy that has ended TLS.
+    /// Returns a WebSocket after its opening handshake, at a certain shard, from a proxy that has
+    /// ended TLS.
     pub fn connect_proxied_websocket(&self, shard: usize) -> Client {
         self.hand_websocket(shard, true)
     }
@@ -162,8 +166,8 @@ impl Server {
         client
     }
 
-    /// Returns the same as [`Server::login`], over a WebSocket that begins at a shard other than
-    /// the account's.
+    /// Returns a session as [`Server::login`] does, over a WebSocket that begins at a shard other
+    /// than the account's.
     pub fn login_websocket(&self, address: &str) -> Client {
         let (name, resource) = address.split_once('/').expect("user/resource");
         let account = self.account(name);
@@ -173,7 +177,7 @@ impl Server {
         client
     }
 
-    /// Sends a request of BOSH as the web front does, encrypted or not.
+    /// Sends a BOSH request as the web front does, encrypted or not.
     pub fn post_over(&self, document: &str, is_secure: bool) -> BoshPending {
         let (pending, waiter) = BoshPending::new(self);
         match BoshBody::read(document.as_bytes().into(), &Limits::AFTER_LOGIN) {
@@ -192,7 +196,7 @@ impl Server {
         pending
     }
 
-    /// Does the same without encryption.
+    /// Sends a BOSH request as the web front does, without encryption.
     pub fn post(&self, document: &str) -> BoshPending {
         self.post_over(document, false)
     }
@@ -208,7 +212,7 @@ impl Server {
         client
     }
 
-    /// Returns the same, and available.
+    /// Returns a session as [`Server::login`] does, which has sent available presence.
     pub fn online(&self, address: &str) -> Client {
         let mut client = self.login(address);
         client.send("<presence/>");
@@ -305,7 +309,7 @@ impl Server {
         self.0.borrow_mut().step(shard)
     }
 
-    /// Stalls a shard until another one is given, or none, as if it had far too much to do.
+    /// Stalls a shard, as if it had far too much to do, until another one or none is given.
     /// Everything for it waits.
     pub fn stall(&self, shard: Option<usize>) {
         self.0.borrow_mut().stalled = shard;
@@ -360,8 +364,8 @@ impl Server {
         }
     }
 
-    /// Makes nodes that don't hand on in time be reported from now on, as to somebody who fences
-    /// them off. Returns the processes that were before.
+    /// Has nodes reported from now on that don't hand on in time, as to somebody who fences them
+    /// off. Returns the processes that were reported before.
     pub fn take_overdue(&self) -> Vec<(u16, u32)> {
         self.0.borrow().nodes.take_overdue().into_iter().collect()
     }
@@ -389,8 +393,7 @@ impl Server {
         self.settle();
     }
 
-    /// Makes the journals of all nodes accept nothing from now on, or everything that waits for
-    /// them.
+    /// Holds back all further writes to the journals of all nodes, or carries out those that wait.
     pub fn slow_journals(&self, are_slow: bool) {
         self.0.borrow().nodes.slow_journals(are_slow);
         self.settle();
@@ -401,7 +404,7 @@ impl Server {
         self.0.borrow().nodes.linger(linger_ms);
     }
 
-    /// Makes the journals of dead nodes answer nothing from now on, or all waiting look-ups.
+    /// Holds back all further answers of dead nodes' journals, or gives those that wait.
     pub fn slow_lookups(&self, are_slow: bool) {
         self.0.borrow().nodes.slow_lookups(are_slow);
         self.settle();
@@ -418,8 +421,8 @@ impl Server {
         self.0.borrow().shards.len()
     }
 
-    /// Advances the clock and settles: timer by timer in the last hour, and by a minute at a
-    /// time before these. An idle server has several timers that are due every second or two, and
+    /// Advances the clock and settles. The last hour passes timer by timer, the time before it in
+    /// steps of a minute: an idle server has several timers that are due every second or two, and
     /// days of them would take longer than all other tests.
     pub fn advance(&self, ms: u64) {
         let until = self.now() + ms;
@@ -454,7 +457,8 @@ impl Server {
         names.into_iter().find(|name| self.home_of(name) == shard).expect("some name hashes there")
     }
 
-    /// Returns the home shard of another server's domain: all stanzas to and from that pass it.
+    /// Returns the home shard of another server's domain, which all stanzas from and to that domain
+    /// pass.
     pub fn home_of_domain(&self, domain: &str) -> usize {
         let domain = Jid::parse(domain).expect("a domain");
         self.0.borrow().shards[0].world.home_of(domain.as_ref())

@@ -28,7 +28,7 @@ pub fn frame(is_final: bool, opcode: u8, payload: &[u8]) -> Vec<u8> {
 /// Reads a frame of the server: its length, opcode and payload; `None` if it is incomplete.
 ///
 /// # Panics
-/// If a server may not send it: masked, fragmented, or with bits that no extension defines.
+/// If a server must not send it: it is masked, fragmented, or has bits that no extension defines.
 pub fn read_frame(input: &[u8]) -> Option<(usize, u8, Vec<u8>)> {
     let (&first, &second) = (input.first()?, input.get(1)?);
     assert_eq!(first & 0xf0, 0x80, "a whole message without extensions was expected: {first:#x}");
@@ -76,7 +76,7 @@ pub fn open(domain: &str) -> String {
     format!("<open xmlns='{}' to='{}' version='1.0'/>", ns::FRAMING, escape_attr(domain))
 }
 
-/// The message that ends one.
+/// The message that ends a stream.
 pub const CLOSE_STREAM: &str = "<close xmlns='urn:ietf:params:xml:ns:xmpp-framing'/>";
 /// A frame that continues a message.
 pub const CONTINUATION: u8 = 0x0;

@@ -118,7 +118,7 @@ impl Wire {
         self.items.pop_front()
     }
 
-    /// Returns the same, but leaves it in place.
+    /// Returns the oldest item that was not taken yet, and leaves it in place.
     pub fn peek(&self) -> Option<&Item> {
         self.items.front()
     }

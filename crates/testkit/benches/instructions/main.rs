@@ -27,7 +27,7 @@ use outboxes::Copies;
 use scene::Scene;
 use tls::Encrypted;
 
-// Scans the same stanza many times, as if one came after the other in a buffer.
+// Scans the same stanza many times, as if the copies followed one another in a buffer.
 #[library_benchmark]
 #[bench::scan(scene::message("juliet@example.org/bench", "romeo@example.org/bench"))]
 fn scanner(text: String) -> usize {

@@ -31,7 +31,8 @@ impl Copies {
             let address = scene::account(number as usize) + "/bench";
             copies.outboxes.open(Link(number), Jid::parse(&address).expect("an address"));
         }
-        // This gives the lists of the outboxes the capacity of those of older sessions.
+        // After this, the lists of the outboxes have the capacity that those of older sessions
+        // have.
         copies.push();
         copies.render();
         copies.rendered = 0;

@@ -24,12 +24,14 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Makes one client send a text twice, and stops before the server reads the second one.
+    /// Makes one client send a text twice. The first one is handled; the count begins before the
+    /// server reads the second.
     fn of(server: Server, sender: &mut Client, recipients: Vec<Client>, stanzas: usize, said: &str) -> Self {
         Self::of_two(server, sender, recipients, stanzas, [said, said])
     }
 
-    /// Does the same for a text that would have another effect the second time.
+    /// Makes one client send two texts, for one that would have another effect the second time. The
+    /// count begins before the server reads the second.
     fn of_two(server: Server, sender: &mut Client, recipients: Vec<Client>, stanzas: usize, said: [&str; 2]) -> Self {
         let mut scene = Self { server, recipients, stanzas };
         sender.send(said[0]);
@@ -51,12 +53,13 @@ impl Scene {
     }
 }
 
-/// Returns a scene in which one account chats with another, at an address of it with this suffix.
+/// Returns a scene in which one account chats with another. `end` is what follows the bare JID in
+/// the recipient's address.
 pub fn chat(end: &str) -> Scene {
     chats(server(&["archive"]), end)
 }
 
-/// Returns the same scene, in which both accounts archive the messages.
+/// Returns a scene in which one account chats with another, and both archive the messages.
 pub fn archive() -> Scene {
     chats(server(&[]), "/bench")
 }
@@ -67,7 +70,7 @@ fn chats(server: Server, end: &str) -> Scene {
     Scene::of(server, &mut sender, vec![recipient], MESSAGES, &text.repeat(MESSAGES))
 }
 
-/// Returns a scene in which an account is away, and tells all its contacts.
+/// Returns a scene in which an account becomes away and tells all its contacts.
 pub fn presence() -> Scene {
     let server = server(&["archive"]);
     let mut sender = online(&server, 0);
@@ -156,8 +159,8 @@ fn others(server: &Server) -> Vec<Client> {
     (1..=OTHERS).map(|number| online(server, number)).collect()
 }
 
-/// Returns a chat message as clients send it, of [`BYTES`] bytes: body with an entity, chat state,
-/// receipt request.
+/// Returns a chat message as clients send it, of [`BYTES`] bytes: it has a body with an entity, a
+/// chat state and a request for a receipt.
 pub fn message(from: &str, to: &str) -> String {
     let head = format!("<message to='{to}' from='{from}' type='chat' id='9b2f6a1e-5c1d-4f5e'><body>Wherefore &amp; ");
     let tail =

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use rookery_stream::tls::client::{ClientSettings, ClientTls, Newest};
 use rookery_stream::tls::{Identity, ServerTls, TlsSettings, certificate};
 
-/// The bytes of a message: about those of a chat message with its `to`.
+/// The bytes of a message: about as many as a chat message has with its `to`.
 const BYTES: usize = 300;
 /// The number of messages that are written, each in a record.
 const RECORDS: usize = 64;
@@ -43,7 +43,7 @@ impl Encrypted {
         }
     }
 
-    /// Panics unless the client can read all of it.
+    /// Panics unless the client can read every message.
     pub fn check(mut self) {
         let mut plain = Vec::new();
         self.client.read(&mut self.out, &mut plain, &mut Vec::new()).expect("TLS");

@@ -1,5 +1,5 @@
-//! Databases that serve one test after the other: to create the tables takes longer than most tests
-//! run, and to empty them doesn't.
+//! Databases that serve one test after another: creating the tables takes longer than most tests
+//! run, while emptying them is quick.
 
 use std::sync::Mutex;
 use std::thread;
@@ -64,7 +64,8 @@ impl EmptiedDatabases {
     }
 }
 
-/// A database in use. Once it is dropped, which the store in it has to be before, others get it.
+/// A database in use. It goes to others once it is dropped; the store in it has to be dropped
+/// before.
 #[derive(Debug)]
 pub(super) struct LentDatabase<S: DatabaseServer + 'static> {
     server: &'static S,
@@ -73,7 +74,7 @@ pub(super) struct LentDatabase<S: DatabaseServer + 'static> {
 }
 
 impl<S: DatabaseServer> LentDatabase<S> {
-    /// Empties all tables but those that say what the schema is, once all connections are closed.
+    /// Empties all tables but those that describe the schema, once all connections are closed.
     fn empty(&self) -> Result<(), String> {
         let run = |statements: &str| self.server.run(&self.address, statements);
         let start = Instant::now();
@@ -101,7 +102,7 @@ impl<S: DatabaseServer> Drop for LentDatabase<S> {
 
 /// The tables whose rows come with the schema.
 const OF_SCHEMA: [&str; 5] = ["rookery_schema", "rookery_months", "rookery_search", "rookery_epoch", "counters"];
-/// Makes the counters what they are in a new database.
+/// Gives the counters the values that they have in a new database.
 const COUNTERS: &str = "DELETE FROM counters WHERE name <> 'next_roster_version'; UPDATE counters SET value = 1";
 /// The time in which a store that is dropped closes its connections.
 const PATIENCE: Duration = Duration::from_secs(2);

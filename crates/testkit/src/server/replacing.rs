@@ -21,31 +21,31 @@ impl Server {
         self.hand_over_with(after_ms, |cards| cards)
     }
 
-    /// Does the same with a change of the cards in between.
+    /// Hands over as [`Server::hand_over`] does, with a change of the cards in between.
     pub fn hand_over_with(&self, after_ms: u64, change: impl FnOnce(Vec<Vec<u8>>) -> Vec<Vec<u8>>) -> Vec<Vec<u8>> {
         let (cards, go_on) = self.hand_over_by(after_ms, MOST_BYTES / self.shards(), || {}, change);
         assert!(go_on, "all sessions go on");
         cards
     }
 
-    /// Does the same with an action while the server stops, after which it must have nothing left
-    /// to do.
+    /// Hands over as [`Server::hand_over`] does, with an action while the server stops, after which
+    /// it must have nothing left to do.
     pub fn hand_over_while(&self, after_ms: u64, meanwhile: impl FnOnce()) -> Vec<Vec<u8>> {
         let (cards, go_on) = self.hand_over_by(after_ms, MOST_BYTES / self.shards(), meanwhile, |cards| cards);
         assert!(go_on, "all sessions go on");
         cards
     }
 
-    /// Does the same with a bound on the bytes of a shard's cards.
+    /// Hands over as [`Server::hand_over`] does, with a bound on the bytes of a shard's cards.
     pub fn hand_over_within(&self, after_ms: u64, most_bytes: usize) -> Vec<Vec<u8>> {
         let (cards, go_on) = self.hand_over_by(after_ms, most_bytes, || {}, |cards| cards);
         assert!(go_on, "all sessions go on");
         cards
     }
 
-    /// Does the same with a store that may be slow or unavailable at the start: clients are
-    /// accepted before all sessions continue. `meanwhile` runs between stop and start. Returns
-    /// whether all sessions already continue.
+    /// Hands over as [`Server::hand_over`] does, to a server whose store may be slow or unavailable
+    /// at the start: it accepts clients before all sessions continue. `meanwhile` runs between stop
+    /// and start. Returns whether all sessions already continue.
     pub fn hand_over_early(&self, after_ms: u64, meanwhile: impl FnOnce()) -> bool {
         let (_, go_on) = self.hand_over_by(
             after_ms,
@@ -103,7 +103,8 @@ impl Server {
     }
 
     /// Starts a new server in place of this one, which continues its sessions and its rooms. This
-    /// one must be at rest, with all others [ended](Server::end_others).
+    /// one must be at rest, and the sessions that can't continue must have been
+    /// [ended](Server::end_others).
     pub fn replace(&self) {
         let mut running = self.0.borrow_mut();
         let most_bytes = MOST_BYTES / running.shards.len();
@@ -112,7 +113,7 @@ impl Server {
         running.go_on(&cards);
     }
 
-    /// Starts a new server in place of this one, whatever that is doing.
+    /// Starts a new server in place of this one, whatever this one is doing.
     pub fn kill(&self) {
         self.0.borrow_mut().kill();
     }

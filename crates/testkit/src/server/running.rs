@@ -33,7 +33,7 @@ pub(super) struct ServerRunning {
     pub(super) next_port: u16,
     pub(super) sent: RemoteSent,
     pub(super) wishes: Arc<Mutex<Vec<Wish>>>,
-    /// The shuffling store between the shards and theirs, if there is one.
+    /// The shuffling store between the shards and the test's store, if there is one.
     pub(super) shuffled: Option<Arc<Shuffled>>,
     /// A shard that is stalled.
     pub(super) stalled: Option<usize>,
@@ -260,9 +260,10 @@ pub(crate) fn next_stop(now_ms: u64, due: u64, until: u64) -> u64 {
     due.max(if is_far { now_ms + LEAP_MS } else { now_ms })
 }
 
-/// The time in which no timer is leapt over, and the length of leaps before it.
+/// The last part of a long advance, in which every timer runs at its own time, and the steps before
+/// it.
 const EXACT_MS: u64 = 60 * 60_000;
 const LEAP_MS: u64 = 60_000;
 
-/// The rounds after which a server that never rests counts as broken.
+/// The rounds of work after which a server that is still not at rest counts as broken.
 const MOST_ROUNDS: usize = 200_000;

@@ -11,7 +11,7 @@ use super::Server;
 use crate::seat::Seat;
 
 impl Server {
-    /// Starts another process in place of this one at this time, whatever that is doing.
+    /// Starts another process in place of this one at this time, whatever this one is doing.
     pub fn begin_again(&self, seat: Seat, now_ms: u64) {
         let mut running = self.0.borrow_mut();
         running.config.seat = Some(seat);
@@ -25,7 +25,7 @@ impl Server {
         self.0.borrow().nodes.send(shard, Envelope::Afar(from, letters, custody));
     }
 
-    /// Makes all shards write all of their journals once more.
+    /// Makes all shards write all of their journals again.
     pub fn rewrite_journal(&self, era: u64) {
         let running = self.0.borrow();
         (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::RewriteJournal(era)));
@@ -36,8 +36,8 @@ impl Server {
         self.0.borrow().nodes.send(shard, Envelope::Recovered(process, fields));
     }
 
-    /// Gives a shard its own mail back: its home is elsewhere now or, if it is refused, it can't be
-    /// delivered.
+    /// Gives a shard its own mail back: the recipient's home is elsewhere now or, if the mail is
+    /// refused, can't be reached.
     pub fn give_back(&self, shard: usize, mail: Vec<u8>, custody: Option<Custody>, is_refused: bool) {
         let envelope = if is_refused { Envelope::Refused(mail, custody) } else { Envelope::Again(mail, custody) };
         self.0.borrow().nodes.send(shard, envelope);
