@@ -33,7 +33,8 @@ pub struct Ward<'a> {
 impl Ward<'_> {
     /// Checks whether a request may use the part.
     ///
-    /// # Errors The reason for the refusal, as a text for the client.
+    /// # Errors
+    /// The reason for the refusal, as a text for the client.
     pub fn judge(&self, origin: Origin, host: RequestHost<'_>) -> Result<(), &'static str> {
         if !self.names.is_for_us(host) {
             return Err("this server isn't known by this name; see hosts in [web]");

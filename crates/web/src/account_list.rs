@@ -46,7 +46,8 @@ impl WebShared {
     /// that are online or administrators are only found among the first `MOST_SEARCHED` of the
     /// domain.
     ///
-    /// # Errors The store or the shards don't answer in time.
+    /// # Errors
+    /// The store or the shards don't answer in time.
     pub async fn accounts_of(&self, domain: &str, kind: AccountKind, choice: Choice) -> Outcome<Browsed> {
         let wanted = match kind {
             AccountKind::Stored(only) => {

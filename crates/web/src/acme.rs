@@ -77,7 +77,8 @@ impl AcmeClient {
     /// includes the data to pass as `known` next time. Creating an account agrees to the
     /// authority's terms (§7.3).
     ///
-    /// # Errors The authority can't be reached, or refuses; as a text.
+    /// # Errors
+    /// The authority can't be reached, or refuses; as a text.
     pub async fn open(authority: &AcmeAuthority, known: Option<&str>) -> Result<(Self, Option<String>), String> {
         let builder = Account::builder_with_http(Box::new(Https::new(authority.trusted.as_deref())?));
         if let Some(known) = known {
@@ -96,7 +97,8 @@ impl AcmeClient {
     /// Gets a certificate for these names, which are given as A-labels. The authority connects to
     /// each of them.
     ///
-    /// # Errors The authority's refusal, or that it took too long; as a text.
+    /// # Errors
+    /// The authority's refusal, or that it took too long; as a text.
     pub async fn certificate(&self, names: &[String], challenges: &Challenges) -> Result<AcmeIssued, String> {
         let identifiers: Vec<Identifier> = names.iter().cloned().map(Identifier::Dns).collect();
         let mut order = self.account.new_order(&NewOrder::new(&identifiers)).await.map_err(in_words)?;

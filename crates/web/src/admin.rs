@@ -127,14 +127,16 @@ impl Visit {
 
     /// Returns the address that a field names: an account, or a room.
     ///
-    /// # Errors The address isn't in a domain of this administrator.
+    /// # Errors
+    /// The address isn't in a domain of this administrator.
     pub fn address(&self) -> Outcome<Jid> {
         self.address_of(self.value("jid"))
     }
 
     /// Returns the address that a text contains: an account, or a room.
     ///
-    /// # Errors The address isn't in a domain of this administrator.
+    /// # Errors
+    /// The address isn't in a domain of this administrator.
     pub fn address_of(&self, written: &str) -> Outcome<Jid> {
         let missing = || Refusal::Missing(self.words().no_such_address.into());
         let jid = Jid::parse(written).map_err(|_| missing())?;
@@ -158,7 +160,8 @@ impl Visit {
 
     /// Returns the new password in a form, for an account of a domain.
     ///
-    /// # Errors It is too short for the domain, or longer than any password may be.
+    /// # Errors
+    /// It is too short for the domain, or longer than any password may be.
     pub fn password(&self, domain: &str) -> Result<String, FormFault> {
         let (password, least) = (self.value("password").to_owned(), self.least(domain));
         let count = password.chars().count();

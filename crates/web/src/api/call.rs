@@ -104,7 +104,8 @@ impl ApiCall {
 
     /// Returns the domain that a variable of the path names.
     ///
-    /// # Errors The token isn't valid for the domain, or this server doesn't serve it.
+    /// # Errors
+    /// The token isn't valid for the domain, or this server doesn't serve it.
     pub fn domain(&self, at: usize) -> Result<String, Problem> {
         let name = self.variable(at);
         let missing = || Problem::missing("there is no such domain");
@@ -142,7 +143,8 @@ impl ApiCall {
 
     /// Checks that the token is valid for a domain.
     ///
-    /// # Errors The token isn't valid for the domain.
+    /// # Errors
+    /// The token isn't valid for the domain.
     pub fn may(&self, domain: &str) -> Result<(), Problem> {
         if self.token.is_for(domain) { Ok(()) } else { Err(Problem::domain()) }
     }
@@ -159,7 +161,8 @@ impl ApiCall {
 
     /// Checks that the token is valid for the server as a whole.
     ///
-    /// # Errors The token is valid for one domain only.
+    /// # Errors
+    /// The token is valid for one domain only.
     pub fn may_all(&self) -> Result<(), Problem> {
         if self.token.domain.is_none() { Ok(()) } else { Err(Problem::domain()) }
     }
