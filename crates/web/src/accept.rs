@@ -198,9 +198,9 @@ fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &WebShared) -> io::Re
 }
 
 impl WebShared {
-    /// Returns the peer that asks for a place, as far as its address shows who it is. A connection
-    /// from this machine has no limit per address; nor has one from a trusted proxy, whose clients
-    /// are counted instead.
+    /// Returns the peer that asks for a place, as far as its address shows who it is. Connections
+    /// from this machine have no limit per address; nor have those from a trusted proxy, whose
+    /// clients are counted instead.
     pub(crate) fn asker(&self, peer: SocketAddr) -> PlaceAsker {
         let settings = self.settings();
         let is_here = peer.ip().to_canonical().is_loopback();
@@ -210,7 +210,7 @@ impl WebShared {
     }
 
     /// Returns the peer that asks for a place with a request. A request that came through a proxy
-    /// isn't counted as one from this machine, even if the proxy is on it.
+    /// isn't counted as one from this machine, even if the proxy runs on it.
     pub(crate) fn asker_of(&self, origin: Origin) -> PlaceAsker {
         let asker = self.asker(origin.address);
         PlaceAsker { is_here: asker.is_here && origin.way.is_known(), ..asker }

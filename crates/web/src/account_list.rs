@@ -94,7 +94,7 @@ fn part_of(found: Vec<Browse>, skip: usize, limit: usize) -> Browsed {
 }
 
 /// The most accounts of a domain that are searched for those of a kind that the store doesn't know,
-/// and the number that is read at a time.
+/// and the number of accounts that are read at a time.
 pub(crate) const MOST_SEARCHED: usize = 200_000;
 pub(crate) const PART: usize = 10_000;
 

@@ -41,7 +41,7 @@ pub struct Challenges {
 /// The challenges of all nodes of a cluster, in the database.
 struct SharedChallenges {
     meta: Arc<dyn Meta>,
-    /// The challenges as they were last read, with the time of that.
+    /// The challenges as they were last read, and the time of that reading.
     read: tokio::sync::Mutex<Option<(Instant, HashMap<String, String>)>>,
 }
 
@@ -150,15 +150,16 @@ impl Challenges {
         }
     }
 
-    /// Publishes a challenge on this node and, in a cluster, on the others. In a cluster it returns
-    /// when they are sure to know it.
+    /// Publishes a challenge on this node and, in a cluster, on all others. In a cluster, returns
+    /// only when the others are sure to know it.
     async fn show(&self, token: &str, authorization: &str) -> Result<ShownChallenge, String> {
         lock(&self.own).insert(token.to_owned(), authorization.to_owned());
         let shown = ShownChallenge { challenges: self.clone(), token: token.to_owned() };
         if let Some(shared) = &self.of_cluster {
             let put = shared.meta.put_entry(CHALLENGES, token, authorization.as_bytes().to_vec());
             put.await.map_err(|error| format!("other nodes can't be told the challenge: {error}"))?;
-            // Another node may have read the list just before, and uses its copy for up to `FRESH`.
+            // Another node may have read the list just before, and then uses its copy for up to
+            // `FRESH`.
             tokio::time::sleep(2 * FRESH).await;
         }
         Ok(shown)

@@ -7,7 +7,8 @@ use crate::proxy::Origin;
 use crate::site::{RequestHost, name};
 use crate::{WebSettings, WebShared};
 
-/// The answer to whether a page may ask for a password over the connection that it is loaded by.
+/// The answer to the question whether a page may ask for a password over the connection by which it
+/// is loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Safety {
     /// The connection is encrypted, stays on this machine, or comes from a network that the
@@ -41,8 +42,8 @@ impl WebShared {
         }
     }
 
-    /// Returns the same for a page whose scripts log in over an XMPP stream. There the rules for
-    /// streams hold: this machine is no exception unless the operator's networks without TLS
+    /// Returns the answer for a page whose scripts log in over an XMPP stream. The rules for
+    /// streams hold there: this machine is no exception unless the operator's networks without TLS
     /// include it.
     pub fn safety_of_streams<B>(&self, request: &Request<B>, origin: Origin) -> Safety {
         let settings = self.settings();
@@ -65,7 +66,7 @@ fn twin<B>(request: &Request<B>, settings: &WebSettings, https_port: Option<u16>
     let path = request.uri().path_and_query()?;
     let base = match &settings.public_host {
         // The proxy of this host may have ended TLS without saying so. A redirection to the same
-        // host would come back here for ever.
+        // host would then lead back here for ever.
         Some(public) if public.eq_ignore_ascii_case(said) => return None,
         Some(public) => format!("https://{public}"),
         None => https(name(said)?, https_port?),

@@ -74,8 +74,8 @@ impl WebShared {
         tokio::task::spawn_blocking(move || door.counts()).await.unwrap_or_default()
     }
 
-    /// Returns the counts of the shards of all nodes, examining each session. The counts of other
-    /// nodes arrive [by a question](rookery_shard::elsewhere::CensusElsewhere).
+    /// Returns the counts of the shards of all nodes, examining each session. The other nodes are
+    /// asked [by a question](rookery_shard::elsewhere::CensusElsewhere).
     pub async fn census_of_all(&self) -> ShardCensus {
         let elsewhere = self.door.census_elsewhere();
         let mut census = self.census().await;
@@ -98,7 +98,7 @@ impl WebShared {
         Ok(Gathered { items, is_partial: elsewhere.missing > 0 })
     }
 
-    /// Ends the streams of all nodes with a domain or component; returns their number, and whether
+    /// Ends the streams of all nodes with a domain or component. Returns their number, and whether
     /// a part of the server has not answered.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl WebShared {
         Ok((closed + elsewhere.answers.iter().sum::<usize>(), elsewhere.missing > 0))
     }
 
-    /// Remembers who has made a link. The link is good all the same if that fails.
+    /// Remembers who has made a link. If that fails, the link is valid all the same.
     pub async fn remember_maker(&self, made: &Invitation, maker: &str) {
         if let Err(refusal) = self.wait(invitations::remember_maker(&self.stores, made, maker, now_ms())).await {
             warn!(domain = made.domain, %refusal, "who has made a link couldn't be stored");
@@ -122,7 +122,7 @@ impl WebShared {
     /// Returns the counts of the shards, examining each session.
     pub async fn census(&self) -> ShardCensus {
         let door = self.door.clone();
-        // Only a stopping runtime doesn't run it.
+        // The task fails only if the runtime is stopping.
         tokio::task::spawn_blocking(move || door.census()).await.unwrap_or_default()
     }
 }
@@ -137,7 +137,7 @@ pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
-/// Returns the refusal for an export that was interrupted.
+/// The refusal for an export that was interrupted.
 const EXPORT: Refusal = Refusal::Failed("the export");
 /// The time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -40,7 +40,7 @@ struct FilePart {
 }
 
 impl Body {
-    /// Returns a body whose bytes are all there, so that its length is known.
+    /// Returns a body that has all its bytes already, so that its length is known.
     pub fn bytes(bytes: impl Into<Bytes>) -> Self {
         Self(BodySource::Bytes(bytes.into()))
     }

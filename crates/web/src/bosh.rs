@@ -133,7 +133,7 @@ impl HeldRequest {
     pub async fn answered(&mut self) -> Response<Bytes> {
         let answer = (&mut self.answer).await;
         self.sid = None;
-        // Without a response, the shard is gone.
+        // If no response comes, the shard is gone.
         let answer = answer.unwrap_or_else(|_| BoshAnswer::refusal(AnswerCondition::InternalServerError));
         share(respond(answer, self.coding, &self.shared), self.allowed.take())
     }

@@ -1,17 +1,17 @@
-//! Files in a bucket: storage with the S3 protocol (Amazon's, MinIO, Garage, Ceph …), in place of
-//! a folder. All nodes of a cluster have the same files there.
+//! Files in a bucket: storage with the S3 protocol (Amazon's, MinIO, Garage, Ceph …), in place of a
+//! folder. All nodes of a cluster see the same files there.
 //!
 //! # Invariants
 //!
 //! - Uploads pass through this server, which holds each one to its upload slot: a bucket has no
 //!   uncounted file, no file larger than announced, and no incomplete one.
-//! - Each request is signed for at most a minute, except for an address that a client is
-//!   redirected to.
+//! - Each request is signed for at most a minute, except for an address that a client is redirected
+//!   to.
 //! - No request waits for ever for the storage, and none is repeated here: that is up to clients.
 //!
 //! # Layout
 //!
-//! `signature` signs requests; `objects` are those being written and read.
+//! `signature` signs requests; `objects` are those that are being written and read.
 
 use std::io;
 use std::path::PathBuf;

@@ -194,7 +194,7 @@ fn origin_of(url: &str) -> Option<&str> {
     is_one.then(|| url.get(..scheme.len() + "://".len() + host.len()))?
 }
 
-/// Returns the host of an origin, as Converse.js compares it.
+/// Returns the name in an origin, without its port, as Converse.js compares it.
 fn host_of(origin: &str) -> Option<&str> {
     let (_, host) = origin.split_once("://")?;
     Some(host.rsplit_once(':').map_or(host, |(name, _)| name))

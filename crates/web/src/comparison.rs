@@ -1,5 +1,5 @@
-//! Compares the configuration in force with the one in the file, for the API; the part that reads
-//! the file determines the differences.
+//! The comparison of the configuration in force with the one in the file, for the API. The part of
+//! the process that reads the file determines the differences.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -51,7 +51,8 @@ impl Comparer {
         Self(Arc::new(compare))
     }
 
-    /// Compares the two. The error is the mistake in a file that can't be read.
+    /// Compares the configuration in force with the file. The answer is an error if the file can't
+    /// be read, and names the mistake.
     pub(crate) fn compare(&self) -> Awaited<Result<ComparedValues, String>> {
         let (completer, answer) = one_shot();
         (self.0)(completer);

@@ -1,12 +1,12 @@
-//! A connection, with or without TLS, in the form that the HTTP library needs, and from which a
+//! A connection, with or without TLS, in a form that the HTTP library can use, and from which a
 //! shard can take it over.
 //!
 //! TLS is the same as on a shard, [`ServerTls`], because a connection that begins here continues
 //! there. An idle connection keeps no buffer: while it waits for a request or a response, it
 //! consists of this struct only.
 //!
-//! Every write here fails if the peer doesn't read: responses, TLS messages, the end of a
-//! connection. So writers need no timeout of their own.
+//! Every write here fails if the peer doesn't read, be it a response, a TLS message or the end of
+//! the connection. So writers need no timeout of their own.
 
 use std::io;
 use std::pin::Pin;
@@ -27,8 +27,8 @@ pub struct Conduit {
     tls: Option<Box<ConduitTls>>,
     /// Bytes that were read ahead, and come before all others.
     ahead: Vec<u8>,
-    /// True if written bytes have not left. Shared with code that has to know while the library
-    /// owns the connection.
+    /// True if bytes that were written have not left yet. The code that needs to know this while
+    /// the library owns the connection has a clone.
     is_unsent: Arc<AtomicBool>,
     /// The timer while the peer doesn't take any bytes.
     stall: Option<Pin<Box<Sleep>>>,
@@ -117,8 +117,8 @@ impl Conduit {
         std::future::poll_fn(|context| self.poll_arrival(context)).await
     }
 
-    /// Waits until the peer has gone. If it sends bytes instead, its end can't be seen before they
-    /// are read: then this waits for ever.
+    /// Waits until the peer has gone. If it sends bytes instead, this waits for ever, since the end
+    /// behind them can't be seen before they are read.
     pub async fn departure(&mut self) {
         if !self.ahead.is_empty() || self.arrival().await {
             std::future::pending().await
@@ -217,7 +217,7 @@ impl Conduit {
                 let patience = self.patience;
                 let stall = self.stall.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + patience)));
                 ready!(stall.as_mut().poll(context));
-                // If that fails, the system closes the connection in its own time.
+                // If this fails, the system closes the connection in its own time.
                 let _ = self.socket.set_zero_linger();
                 Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer doesn't read what it is sent")))
             }

@@ -1,11 +1,11 @@
 //! An HTTP connection: request after request, until it ends or becomes something else.
 //!
 //! The HTTP library reads the requests and responds to most of them. It takes about 9 KiB for each
-//! connection, 8 of them a read buffer that it keeps while a request waits and between requests.
-//! BOSH requests wait most of their time, thousands of them; so when one has been read completely,
-//! its connection leaves the library. Then only the socket, TLS, and the recipient of the response
-//! remain. The response is written here, and the first bytes of the next request return the
-//! connection to the library.
+//! connection, of which 8 KiB are a read buffer that it keeps while a request waits and between
+//! requests. BOSH requests wait most of the time, thousands of them; so when one has been read
+//! completely, its connection leaves the library. Then only the socket, TLS, and the recipient of
+//! the response remain. The response is written here, and the first bytes of the next request
+//! return the connection to the library.
 //!
 //! # Invariants
 //!
@@ -52,7 +52,7 @@ pub(crate) async fn serve(
     shared: &Arc<WebShared>,
 ) -> io::Result<()> {
     loop {
-        // Boxed, so that all of it is freed when a request begins to wait.
+        // In a box, so that all of it is freed when a request begins to wait.
         let (left, leave) = Box::pin(requests(conduit, client, place, shared)).await?;
         conduit = left;
         let mut held = match leave {

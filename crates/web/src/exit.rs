@@ -12,7 +12,7 @@ use crate::proxy::Origin;
 use crate::reply::Body;
 use crate::site::PageSite;
 
-/// Lets a request take its connection out of the library.
+/// The way out of the library, by which a request can take its connection.
 #[derive(Clone, Default)]
 pub(crate) struct Exit(Arc<Mutex<Option<Leave>>>);
 
@@ -25,19 +25,19 @@ pub(crate) enum Leave {
 }
 
 impl Exit {
-    /// Takes the connection away with a waiting request; the library waits for this future, which
+    /// Takes the connection away with a waiting request. The library waits for this future, which
     /// never completes.
     pub async fn wait(&self, held: Box<HeldRequest>) -> Response<Body> {
         self.leave(Leave::Held(held));
         pending().await
     }
 
-    /// Sets the further use of the connection.
+    /// Takes the connection away for this use.
     pub fn leave(&self, leave: Leave) {
         *lock(&self.0) = Some(leave);
     }
 
-    /// Returns whether a request waits.
+    /// Returns whether the connection has left with a waiting request.
     pub fn holds(&self) -> bool {
         matches!(*lock(&self.0), Some(Leave::Held(_)))
     }

@@ -1,5 +1,5 @@
-//! The pages for people who have no client open: the first page, `/`, the pages that links open,
-//! `/invite/TOKEN` and `/reset/TOKEN`, and `/account`, for data and removal of an account.
+//! The pages for people who have no client open: the first page, `/`; the pages that links open,
+//! `/invite/TOKEN` and `/reset/TOKEN`; and `/account`, where a user exports or removes an account.
 //!
 //! # Invariants
 //!
@@ -12,7 +12,7 @@
 //! # Layout
 //!
 //! `guest` is a visitor's request, `words` has the texts in all languages. `frame` is the common
-//! part, `apps` and `qr` are parts of them, `logo` is the picture of the server. `home`, `link`,
+//! part, `apps` and `qr` are parts of pages, `logo` is the picture of the server. `home`, `link`,
 //! `ready`, `account` are the pages.
 
 mod account;
@@ -60,7 +60,7 @@ pub(crate) async fn answer(request: Request<Incoming>, origin: Origin, shared: A
     response
 }
 
-/// The reasons for a page that leads on from a path where a browser finds nothing.
+/// The reason for a page that helps visitors on from a path where there is nothing for a browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeadEnd {
     /// The path leads nowhere.
@@ -76,7 +76,7 @@ impl DeadEnd {
         *method == Method::GET && accepted.flat_map(|line| line.split(',')).any(|kind| kind.trim().starts_with(HTML))
     }
 
-    /// Returns the page, with the status that the answer has without it.
+    /// Returns the page, with the status that the response would have without it.
     pub(crate) fn page(self, status: StatusCode, language: Language, shared: &WebShared) -> Response<Body> {
         let (settings, words) = (shared.settings(), language.words());
         let first = settings.domains.first().cloned().unwrap_or_default();
@@ -192,5 +192,5 @@ const STYLE: &str = "/pages/style.css";
 const SCRIPT: &str = "/pages/script.js";
 /// The picture of the server.
 pub(crate) const LOGO: &str = "/logo";
-/// The path where browsers look for it by themselves.
+/// The path at which browsers look for the picture by themselves.
 const ICON: &str = "/favicon.ico";

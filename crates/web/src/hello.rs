@@ -38,7 +38,7 @@ pub async fn is_of_a_server(socket: &TcpStream) -> io::Result<bool> {
                 }
                 known = len;
             }
-            // No more bytes will come, as the next reader finds out.
+            // No more bytes will come, as the next reader will find out.
             Err(error) if error.kind() == ErrorKind::WouldBlock && ready.is_read_closed() => return Ok(false),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
@@ -107,8 +107,8 @@ mod tests {
         }
     }
 
-    /// Lets a client write these pieces of a ClientHello, and perhaps disconnect, and returns the
-    /// result. No client can be too slow: the runtime has no clock.
+    /// Lets a client write these pieces of a ClientHello, and disconnect unless it `stays`, and
+    /// returns the result. The runtime has no clock, so no client is too slow.
     fn told_of(pieces: &[&[u8]], stays: bool) -> bool {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         runtime.block_on(async {

@@ -1,8 +1,8 @@
 //! The server's history for the graphs of the admin page: a point every five minutes, for thirty
-//! days. It is saved in the store, so that it outlives a restart.
+//! days. It is saved in the store, so that it survives a restart.
 //!
-//! A node's day is one entry of a list in the store, with at most 288 points; it is rewritten with
-//! each new point, a few kilobytes every five minutes.
+//! A node's day is one entry of a list in the store, with at most 288 points. The entry is
+//! rewritten with each new point: a few kilobytes every five minutes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -104,7 +104,7 @@ async fn note(shared: &Arc<WebShared>, sample: WebSample) {
     forget(shared, day).await;
 }
 
-/// Removes days that are too old, including those of former nodes.
+/// Removes days that are too old, including those of nodes that no longer exist.
 async fn forget(shared: &Arc<WebShared>, today: u64) {
     let Ok(kept) = shared.wait(shared.stores.meta.entries(LIST)).await else { return };
     for (name, _) in kept {

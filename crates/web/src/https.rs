@@ -1,4 +1,4 @@
-//! Requests from this machine to others: a separate connection for each, since they are rare.
+//! Requests from this machine to others. Each has a connection of its own, since they are rare.
 
 use std::error::Error as StdError;
 use std::fmt::Display;
@@ -66,8 +66,8 @@ where
     Ok((parts, Limited::new(body, most_bytes).collect().await?.to_bytes()))
 }
 
-/// Posts a body to an address, with these headers, on a connection of its own. The error says why
-/// it wasn't accepted within the time.
+/// Posts a body with these headers to an address, on a connection of its own. The error says why
+/// the body wasn't accepted in time.
 pub(crate) async fn post(
     tls: &TlsConnector,
     url: &Uri,

@@ -54,7 +54,7 @@ impl Language {
         if is_one { one } else { many }
     }
 
-    /// Returns that form with the number in its gap.
+    /// Returns the form of a text for a number, with the number in its gap.
     pub fn count(self, text: &'static str, count: u64) -> String {
         filled(self.plural(text, count), &[&count])
     }

@@ -50,7 +50,7 @@ pub struct ProcessReadings {
 }
 
 impl ProcessReadings {
-    /// Reads those of this process (proc_pid_stat(5)).
+    /// Reads the measurements of this process (proc_pid_stat(5)).
     pub fn read() -> Option<ProcessReadings> {
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
         let descriptors = open_descriptors()?;

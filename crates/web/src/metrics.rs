@@ -103,7 +103,8 @@ async fn accounts(shared: &WebShared) -> Vec<(String, u64)> {
     counted
 }
 
-/// Returns the number of waiting reports of abuse, in the same way.
+/// Returns the number of waiting reports of abuse by domain, without domains for which the store
+/// doesn't answer.
 async fn waiting_reports(shared: &WebShared) -> Vec<(String, u64)> {
     let settings = shared.settings();
     let asked = settings.domains.iter().map(|domain| (domain.clone(), reports::list(&shared.stores, domain)));
@@ -173,7 +174,8 @@ fn process(page: &mut MetricPage, machine: &MachineReadings) {
     page.one("process_max_fds", GAUGE, "The limit of open file descriptors.", "", most);
 }
 
-/// Writes whether the configuration in force is the one that an operator means.
+/// Writes whether the last attempt to load the configuration succeeded, and the time since which
+/// the present one is in force.
 fn reloaded(page: &mut MetricPage, seen: &ReloadSeen) {
     let name = "rookery_config_last_reload_successful";
     let help = "1 if the configuration was accepted when it was last loaded; 0 if an older one is still in force.";

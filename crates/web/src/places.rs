@@ -189,8 +189,8 @@ impl PlacesInner {
         Err(Crowd::Address)
     }
 
-    /// Ends a connection of the address that has the most, if `address` has fewer even with one
-    /// more. Returns `false` if it hasn't.
+    /// Ends a connection of the address that has the most connections, if `address` will have fewer
+    /// even with one more. Returns `false` if no connection was ended.
     fn take_from_busiest(&mut self, address: IpAddr, most: usize) -> bool {
         let own = self.open(address);
         let Some(&(count, busiest)) = self.by_count.last() else { return false };
@@ -198,7 +198,7 @@ impl PlacesInner {
             return false;
         }
         let mut of_busiest = self.by_address.get(&busiest).into_iter().flatten().copied();
-        // The oldest one: a real user is more likely to be using the newer ones.
+        // The oldest connection ends: a real user is more likely to be using the newer ones.
         let Some(number) = of_busiest.find(|number| !self.is_reserved(*number)) else { return false };
         if self.may_tell(PlaceNews::Displaced) {
             warn!(%busiest, connections = count, places = most, "all web connections are in use; the address with the most loses some");
@@ -243,8 +243,8 @@ impl PlacesInner {
         }
     }
 
-    /// Returns whether an event is to be logged, once a minute, so that frequent callers can't fill
-    /// the log.
+    /// Returns whether an event has to be logged: at most once a minute, so that frequent callers
+    /// can't fill the log.
     fn may_tell(&mut self, news: PlaceNews) -> bool {
         let Some(told) = self.told.get_mut(news as usize) else { return false };
         let may = told.is_none_or(|told| told.elapsed() >= TOLD);
@@ -321,7 +321,7 @@ mod tests {
         let own = PlaceAsker { most: 0, ..asker("127.0.0.1") };
         let many: Vec<AddressPlace> = (0..RESERVED).map(|_| places.enter(own).unwrap()).collect();
         assert_eq!(places.lock().reserved, RESERVED);
-        // Beyond its reserved places, this machine is like any other.
+        // Beyond its reserved places, this machine competes like any other address.
         assert_eq!(places.enter(own).unwrap_err(), Crowd::All);
         drop((rest, many, here));
         let inner = places.lock();

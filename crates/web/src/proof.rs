@@ -69,8 +69,8 @@ pub(crate) struct ProvenAccount {
 }
 
 impl WebShared {
-    /// Checks a password. A right one counts as a failed attempt until
-    /// [`WebShared::proof_was_used`].
+    /// Checks a password. Even a right one counts as a failed attempt until
+    /// [`WebShared::proof_was_used`] is called.
     pub(crate) async fn try_proof(&self, proof: WrittenProof<'_>) -> ProofTried {
         let settings = self.settings();
         // A name without a domain is one of the first domain.
@@ -124,8 +124,8 @@ impl WebShared {
         self.door.tell_others();
     }
 
-    /// Returns the stand-in for the password if it is that of an existing account, which
-    /// administers a domain if it has to. All checks are made in any case, so that the time reveals
+    /// Returns the stand-in for the password if it is that of an existing account which, if
+    /// required, administers a domain. All checks are made in any case, so that the time reveals
     /// nothing.
     async fn verify(&self, account: Option<Jid>, password: String, administers: bool) -> Outcome<Option<String>> {
         let decoy = self.settings().decoy.clone();
@@ -148,7 +148,7 @@ impl WebShared {
             let mark = credentials.as_ref().map(password_mark);
             return Ok(mark.filter(|_| is_right && may));
         }
-        // Verifying hashes a few thousand times.
+        // Checking a password hashes a few thousand times.
         let verify =
             move || (decoy.verify(credentials.as_ref(), &name, &password), credentials.as_ref().map(password_mark));
         let (is_right, mark) = spawn_blocking(verify).await.unwrap_or_default();

@@ -69,11 +69,12 @@ pub struct Origin {
     pub way: RequestWay,
     /// True if TLS ends here, or at a trusted proxy that says so.
     pub encrypted: bool,
-    /// True if a trusted proxy encrypts.
+    /// True if the encryption ends at a trusted proxy.
     pub by_proxy: bool,
 }
 
-/// The way of a request to this server, which determines whether its address can be trusted.
+/// The way by which a request reached this server, which determines whether its address can be
+/// trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestWay {
     /// Directly, as far as can be seen: the address is that of the connection.

@@ -1,7 +1,7 @@
 //! The response to balancers and monitors that ask whether clients can be sent here.
 //!
-//! It names what will need attention besides, as far as anyone may know it, so that a monitor that
-//! asks nothing else still sees it before users do.
+//! It also names anything else that will need attention, as far as anyone may know about it, so
+//! that a monitor which asks nothing else reports it before users notice.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::machine::ProcessReadings;
 use crate::{ServedCertificate, WebShared};
 
 /// Checks whether clients can be sent here: all shards answer, the store accepts writes, and the
-/// disk has space. Returns the state as a text for anyone.
+/// disk has space. Returns the state as a text that anyone may read.
 ///
 /// # Errors
-/// The reason why not, likewise.
+/// The reason why clients can't be sent here, as a text that anyone may read.
 pub(crate) async fn state(shared: &Arc<WebShared>) -> Result<String, &'static str> {
     let (door, folder) = (shared.door.clone(), shared.instance.folder.clone());
     if door.is_shut() {

@@ -52,7 +52,7 @@ impl PageReader {
         Self { language: is_reader.then(|| Language::wanted(headers)), is_for_chat: path.starts_with(CHAT) }
     }
 
-    /// Puts a page that leads on in the place of a text that says that there is nothing.
+    /// Replaces a text that says that nothing is there by a page that helps the visitor on.
     fn led_on(&self, response: Response<Body>, shared: &WebShared) -> Response<Body> {
         let Some(language) = self.language else { return response };
         let is_text =

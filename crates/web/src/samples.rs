@@ -53,9 +53,10 @@ pub struct WebSample {
     pub slow_readers: u64,
     /// The 99th percentile of waits for the store, in seconds; `None` without any.
     pub store: Option<f64>,
-    /// The same for letters between shards.
+    /// The 99th percentile of the waits of letters between shards, in seconds; `None` without any.
     pub mailbox: Option<f64>,
-    /// The same for copies, from reading to writing.
+    /// The 99th percentile of the time from reading a stanza to writing its copies, in seconds;
+    /// `None` without any.
     pub delivery: Option<f64>,
     /// Seconds of CPU per second that each stage of a multicast took, in the order of
     /// [`MulticastStage::ALL`].

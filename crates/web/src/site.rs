@@ -1,10 +1,10 @@
 //! The names by which this server is known, and the sites whose pages may send requests to it.
 //!
-//! A page of any site can make its visitor's browser send requests to this machine or network, and
-//! by DNS rebinding even read the answers under its own name: the address of a client says nothing
-//! about the page that sends. So the parts for operators only answer under known names, and pages
-//! of sites that the operator hasn't named get no access to WebSocket and BOSH, or at least not as
-//! if they were this machine.
+//! A page of any site can make its visitor's browser send requests to this machine or network. By
+//! DNS rebinding it can even read the responses, under its own name. So the address of a client
+//! says nothing about the page that sends a request. Therefore the parts for operators respond only
+//! under known names. Pages of sites that the operator hasn't named get no access to WebSocket and
+//! BOSH, or at least not as if they were this machine.
 
 use std::net::IpAddr;
 
@@ -79,7 +79,7 @@ impl KnownNames {
         self.hosts.iter().any(|host| is_below(name, host))
     }
 
-    /// Returns the site of the page that sends a request.
+    /// Returns the relation of the page that sends a request to this server.
     pub fn site<B>(&self, request: &Request<B>) -> PageSite {
         let mut lines = request.headers().get_all(ORIGIN).iter();
         let origin = match (lines.next(), lines.next()) {

@@ -98,7 +98,7 @@ impl Storage for StorageFolder {
     }
 }
 
-/// `None` after an error.
+/// A file that is being written; `None` after an error.
 struct GrowingFile(Option<File>);
 
 impl Growing for GrowingFile {

@@ -82,7 +82,7 @@ pub(crate) async fn run(settings: TraceSettings, counts: Arc<TraceCounts>) {
         Err(error) => return warn!(%error, "traces can't be posted"),
     };
     spans().collect(Some(settings.ticks_per_minute));
-    // Events from before this start weren't requested.
+    // Events from before this start aren't sent.
     let (_, mut seen) = slow().since(u64::MAX);
     let mut failing = false;
     let mut turns = interval(GATHERING);

@@ -88,7 +88,7 @@ impl UploadFiles {
     pub(crate) async fn answer(&self, mut request: Request<Incoming>, rest: &str) -> Response<Body> {
         let responded = self.respond(&mut request, rest).await;
         if responded.is_err() {
-            // A client that is still sending doesn't read: one that has sent everything learns why
+            // A client that is still sending doesn't read. One that has sent everything learns why
             // it was refused.
             let _ = timeout(PATIENCE, drain(request.body_mut())).await;
         }

@@ -1,5 +1,5 @@
-//! The opening handshake of a WebSocket (RFC 6455 §4, RFC 7395 §3.1), after which the connection is
-//! a shard's.
+//! The opening handshake of a WebSocket (RFC 6455 §4, RFC 7395 §3.1). Afterwards the connection
+//! belongs to a shard.
 
 use std::io;
 
@@ -71,13 +71,13 @@ pub(crate) fn give(conduit: Conduit, origin: Origin, site: PageSite, shared: &We
 enum HandshakeRefusal {
     /// It is an ordinary request.
     NotOne,
-    /// Another version than 13 (RFC 6455 §4.4).
+    /// The version isn't 13 (RFC 6455 §4.4).
     Version,
     /// The key doesn't have 16 bytes (§4.1).
     Key,
     /// The client doesn't offer XMPP (RFC 7395 §3.1).
     Protocol,
-    /// A page of a site that isn't allowed (RFC 6455 §10.2).
+    /// The request comes from a page of a site that isn't allowed (RFC 6455 §10.2).
     Site,
 }
 

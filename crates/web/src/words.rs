@@ -1,8 +1,8 @@
 //! The texts of the admin page, in four languages: a file for each of them.
 //!
-//! Each has all texts, so none can be forgotten: the compiler requires every field. A text
-//! may have `{}`, which is filled, and backticks around code; it has no characters that are
-//! special in HTML. With a bar it has two forms, singular and plural ([`Language::plural`]).
+//! Each file has all texts, so none can be forgotten: the compiler requires every field. A text may
+//! have `{}`, which is filled, and backticks around code; it has no characters that are special in
+//! HTML. A text with a bar has two forms, singular and plural ([`Language::plural`]).
 
 mod english;
 mod french;
@@ -12,7 +12,7 @@ mod spanish;
 use crate::language::Language;
 
 impl Language {
-    /// Returns the texts of the admin page in it.
+    /// Returns the texts of the admin page in this language.
     pub fn of_administrators(self) -> &'static AdminWords {
         match self {
             Self::English => &english::ENGLISH,

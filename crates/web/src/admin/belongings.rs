@@ -118,7 +118,7 @@ fn shared_files(visit: &Visit, files: &[Slot]) -> Html {
     html
 }
 
-/// Returns the note below a list that only its beginning is shown.
+/// Returns the note below a list of which only the beginning is shown; it is empty if all is shown.
 fn cut(words: &AdminWords, count: usize) -> Html {
     let mut html = Html::default();
     if count > MOST_SHOWN {

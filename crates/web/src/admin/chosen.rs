@@ -1,4 +1,4 @@
-//! Several accounts of the list at once: the ticked ones are disabled, or enabled again.
+//! Disables several accounts of the list at once, or enables them again: those that are ticked.
 
 use rookery_jid::Jid;
 use rookery_operations::{Refusal, users};

@@ -14,7 +14,7 @@ use super::{PREFIX, Visit};
 use crate::form::value;
 use crate::html::Html;
 
-/// A form that is being written, which knows the input if it was refused a moment ago.
+/// A form that is being written. It knows the visitor's input if it was refused a moment ago.
 #[derive(Clone, Copy)]
 pub(crate) struct AdminForm<'a> {
     visit: &'a Visit,

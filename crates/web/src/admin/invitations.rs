@@ -1,4 +1,4 @@
-//! Links that admit one person, once.
+//! Links that admit one person, and can be used once.
 
 use rookery_base::Map;
 use rookery_jid::{Jid, prepare_local};
@@ -125,7 +125,8 @@ fn line(visit: &Visit, invitation: &Invitation, maker: Option<&String>) -> Html 
     html
 }
 
-/// Returns the link for an invited person: the address of a page, or one that a client opens.
+/// Returns the link for an invited person: the address of a page or, without a page, one that a
+/// client opens.
 fn link(visit: &Visit, invitation: &Invitation) -> String {
     let pages = visit.shared.pages(&invitation.domain);
     pages.map_or_else(|| uri(invitation, false), |pages| invitations::page(invitation, &pages))

@@ -34,8 +34,8 @@ pub fn page(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Returns all entries that the filter of the page finds, not only those that it shows, as lines of
-/// JSON: first the acts, then the logins, the newest first.
+/// Returns all entries that the page's filter finds, also those that the page has no room for, as
+/// lines of JSON: first the actions, then the logins, each with the newest first.
 pub fn export(visit: &Visit) -> Response<Body> {
     let mut lines = String::new();
     for entry in found_acts(visit) {
@@ -85,7 +85,7 @@ fn found_logins(visit: &Visit) -> Vec<RecentLogin> {
     logins
 }
 
-/// Returns who logged in, from where, by what, and the outcome, in the visitor's language.
+/// Returns who logged in, from where and how, and the outcome, in the visitor's language.
 fn said(visit: &Visit, login: &RecentLogin) -> [String; 4] {
     let words = visit.words();
     let who = login.who.as_ref().map_or(words.unknown, |who| who.as_str());

@@ -26,7 +26,7 @@ pub fn page(
 ) -> Response<Body> {
     let words = language.of_administrators();
     let mut main = Html::of("<section class=\"card login\"><h1>Rookery</h1>", &[]);
-    // The page doesn't reveal which of the two was wrong.
+    // The page doesn't reveal whether the name or the password was wrong.
     let wrong = if problem.is_some() { "aria-describedby=\"notice\" aria-invalid=\"true\"" } else { "" };
     main.add(
         "<form id=\"login\" method=\"post\" action=\"/admin/login\">\
@@ -55,8 +55,8 @@ pub fn page(
         .response(status, &main)
 }
 
-/// Checks name and password, and begins a visit if they are those of an administrator. The reply
-/// doesn't reveal which of the three was wrong.
+/// Checks a name and a password, and begins a visit if they are those of an administrator. The
+/// reply doesn't reveal whether the name, the password or the right to administer was missing.
 pub async fn sign_in(
     shared: &WebShared,
     language: Language,
@@ -71,7 +71,7 @@ pub async fn sign_in(
     let proven = match outcome {
         ProofOutcome::Right(proven) => proven,
         ProofOutcome::Wrong => {
-            // The log has the line of the failed login already.
+            // The log already has the line about the failed login.
             shared.action_log.note_logged(act("failed to sign in"));
             return page(language, StatusCode::UNAUTHORIZED, name, Some(words.wrong_login), &[]);
         }

@@ -25,7 +25,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Returns the latest announcements, as far as the action log has them.
+/// Returns the latest announcements that the action log still has.
 fn past(visit: &Visit) -> Html {
     let words = visit.words();
     let entries = visit.shared.action_log.recent(&visit.domains, false, usize::MAX);
@@ -60,7 +60,7 @@ struct PastAnnouncement<'e> {
 }
 
 impl<'e> PastAnnouncement<'e> {
-    /// Reads an act of the action log; `None` if it is another one.
+    /// Reads an action of the log; `None` if it isn't an announcement.
     fn read(act: &'e str) -> Option<Self> {
         let (whom, text) = act.strip_prefix("announced to ")?.split_once(": ")?;
         Some(Self { whom, text })

@@ -15,7 +15,7 @@ pub(crate) struct FormDone {
     pub words: String,
     /// A text for the visitor to copy, if there is one.
     pub copy: Option<String>,
-    /// The address that starts a mail with it.
+    /// The address that starts a mail with this text.
     pub mail: Option<String>,
 }
 

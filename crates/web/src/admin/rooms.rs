@@ -59,7 +59,7 @@ struct AskedRooms {
     order: &'static (&'static str, RoomsWord, Option<RoomOrder>),
     /// The address after which the part begins, if rooms are in the order of addresses.
     after: Option<Jid>,
-    /// The number of rooms before the part, in any other order.
+    /// The number of rooms before the part, in all other orders.
     skip: usize,
 }
 

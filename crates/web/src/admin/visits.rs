@@ -30,7 +30,7 @@ pub struct Notice {
     pub words: String,
     /// A text for the visitor to copy, such as a link.
     pub copy: Option<String>,
-    /// The address (`mailto:`) that starts a mail with it.
+    /// The address (`mailto:`) that starts a mail with this text.
     pub mail: Option<String>,
     /// The form that was refused.
     pub(crate) returned: Option<Returned>,

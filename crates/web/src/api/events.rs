@@ -12,7 +12,7 @@ use crate::reply::Body;
 pub(super) async fn stream(call: ApiCall) -> Result<ApiReply, Problem> {
     let events = call.shared.events.clone();
     let told = match call.query.text("after") {
-        // For an id of another run, all events of this run are newer.
+        // An id of another run is older than all events of this one.
         Some(after) => events.serial_of(after).unwrap_or(0),
         None => events.newest(),
     };

@@ -30,7 +30,8 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + 
     let done = tokio::task::spawn_blocking(work).await.map_err(|_| Refusal::Late)?;
     done.map_err(|unsampled| match unsampled {
         Unsampled::Busy => Problem::new(StatusCode::CONFLICT, "profile-running", unsampled.to_string()),
-        // The message names a file of this machine, which the askers may know.
+        // The message names a file of this machine, which those who may profile the server may
+        // know.
         Unsampled::Failed(_) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", unsampled.to_string()),
     })
 }

@@ -113,9 +113,9 @@ pub(super) const FIELDS: &[ApiField] = &[ApiField {
 
 /// The most requests in a call.
 pub(crate) const MOST_REQUESTS: usize = 100;
-/// Their most characters in total.
+/// The most characters of these requests together.
 const MOST_CHARACTERS: usize = 4000;
 /// The time for an overview.
 const LOOK: Duration = Duration::from_secs(10);
-/// The time for single readings; a silent front-end is reported before that.
+/// The time for single readings: long enough that a silent front-end is reported before it ends.
 const PATIENCE: Duration = Duration::from_secs(70);

@@ -45,7 +45,7 @@ pub(super) async fn status(call: ApiCall) -> Result<ApiReply, Problem> {
     })))
 }
 
-/// Counts the accounts, unless the database is away.
+/// Counts the accounts; returns `None` if the database is away.
 async fn accounts(call: &ApiCall) -> Result<Option<u64>, Problem> {
     let stores = &call.shared.stores;
     let is_away = || stores.meta.activity().away_since_ms.is_some();

@@ -29,7 +29,7 @@ use crate::machine::ProcessReadings;
 #[derive(Debug, Default)]
 pub(crate) struct Watching(AtomicU64);
 
-/// A row of a list: its counters, and its current values, in the order of the columns.
+/// A row of a list: its counters and its current values, each in the order of the columns.
 #[derive(Default)]
 struct TopRow {
     name: String,
@@ -212,8 +212,8 @@ fn room(size: &rooms::Size) -> TopRow {
         .value("affiliations", size.affiliations)
 }
 
-/// Returns the modules that were called during the observation, or have waited for the store: those
-/// with the most CPU, and then the longest waits, first.
+/// Returns the modules that were called during the observation, or have waited for the store. Those
+/// with the most CPU come first, then those with the longest waits.
 fn modules(census: &ShardCensus) -> Vec<TopRow> {
     let none = rookery_observe::Histogram::default();
     let waits: BTreeMap<_, _> = census.counters.store_waits.iter().collect();

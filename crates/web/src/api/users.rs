@@ -31,8 +31,8 @@ pub(super) async fn list(call: ApiCall) -> Result<ApiReply, Problem> {
     Ok(ApiReply::json(&json!({ "items": items, "next": page.next.as_ref().map(Jid::as_str) })))
 }
 
-/// Replies with a part of the accounts of a kind, in an order; the `next` of such a part is the
-/// number of accounts before it.
+/// Replies with a part of the accounts of a kind, in an order. The `next` of such a part is the
+/// number of accounts up to its end.
 async fn chosen(call: &ApiCall, domain: &str, only: Option<&str>, order: Option<&str>) -> Result<ApiReply, Problem> {
     let kind = KINDS.iter().find(|(name, _)| only == Some(name)).unwrap_or(&KINDS[0]).1;
     let order = ORDERS.iter().find(|(name, _)| order == Some(name)).unwrap_or(&ORDERS[0]).1;

@@ -124,7 +124,7 @@ struct LogReading {
     lines: Lines,
     /// The number of lines that this reader got or missed.
     seen: u64,
-    /// The lowest severity that is wanted.
+    /// The number of the lowest severity that is wanted.
     severity: u8,
     account: Option<String>,
     following: Option<Following>,

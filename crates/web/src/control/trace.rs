@@ -140,7 +140,7 @@ struct TraceReading {
     /// The times of checks for more. A sighting wakes no task, since shards write them.
     looks: Interval,
     until: Instant,
-    /// The time at which it had all of its stanzas.
+    /// The time at which the trace had all of its stanzas.
     full_since: Option<Instant>,
     has_begun: bool,
     is_over: bool,
@@ -172,7 +172,7 @@ impl ComingBytes for TraceReading {
             if trace.is_full() {
                 self.full_since.get_or_insert(now);
             }
-            // The fate of the last stanzas is included.
+            // The trace still waits for the fate of its last stanzas.
             let is_full = self.full_since.is_some_and(|since| now >= since + OUTCOMES);
             if is_full || now >= self.until {
                 self.is_over = true;

@@ -95,8 +95,8 @@ pub(crate) async fn gather(shared: &Arc<WebShared>) -> Outcome<DoctorFacts> {
     Ok(DoctorFacts { shards: loads(&before, &after), ..facts })
 }
 
-/// Gathers the facts that take no time to find, with given counts, about some domains and the
-/// server; the work of the shards isn't among them.
+/// Gathers the facts that can be found at once, from given counts, about some domains and the
+/// server. The work of the shards isn't among them.
 ///
 /// # Errors
 /// As for [`gather`].
@@ -173,7 +173,7 @@ async fn open_reports(shared: &Arc<WebShared>, domains: &[String]) -> Outcome<Op
 async fn read(shared: &Arc<WebShared>) -> CountReading {
     let asked = shared.clone();
     let read = tokio::task::spawn_blocking(move || CountReading::take(&asked)).await;
-    // Only a stopping runtime doesn't run it.
+    // The task fails only if the runtime is stopping.
     read.unwrap_or(CountReading { shards: Vec::new(), threads: BTreeMap::new() })
 }
 

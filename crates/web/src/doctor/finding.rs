@@ -23,7 +23,7 @@ pub(crate) struct DoctorFinding {
     pub why: String,
     /// The remedy, as a sentence; empty if there is none.
     pub remedy: String,
-    /// The same as data, if it is also shown in other languages.
+    /// The fact as data, if the finding is also shown in other languages.
     pub fact: Option<DoctorFact>,
 }
 
@@ -121,7 +121,7 @@ impl DoctorFinding {
         Self { grade, about, what, why: why.to_owned(), remedy: remedy.to_owned(), fact: None }
     }
 
-    /// Returns it with its data.
+    /// Adds the fact as data.
     pub fn of(self, fact: DoctorFact) -> Self {
         Self { fact: Some(fact), ..self }
     }

@@ -40,8 +40,8 @@ pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     findings
 }
 
-/// Returns the findings that are about domains alone, for those who don't administer the server, in
-/// the same order.
+/// Returns the findings about domains only, in the same order, for those who don't administer the
+/// server.
 pub(crate) fn of_domains(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let mut findings: Vec<_> = certificates(facts).collect();
     findings.extend(finding::sources(&facts.census.logins));

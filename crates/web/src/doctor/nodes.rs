@@ -68,9 +68,9 @@ fn clock_apart(name: &str, ms: i64) -> DoctorFinding {
 }
 
 const CLUSTER: &str = "cluster";
-/// The waiting bytes that are more than a busy second's.
+/// More waiting bytes than a busy second causes.
 const WAITING_BYTES: u64 = 4 << 20;
-/// The difference of clocks that is more than what a letter takes, in milliseconds.
+/// A difference of clocks that is longer than a letter takes, in milliseconds.
 const CLOCKS_MS: u64 = 2000;
 
 #[cfg(test)]

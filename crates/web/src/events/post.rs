@@ -109,7 +109,7 @@ impl Poster {
             self.gather().await;
             let began = tokio::time::Instant::now();
             let is_all = self.post().await;
-            // While they aren't accepted, events go to the spool as before.
+            // While batches aren't accepted, events go to the spool as before.
             let until = match (is_all, self.delay) {
                 (true, _) => began,
                 (false, delay) => began + delay.unwrap_or_default(),
@@ -242,7 +242,7 @@ const SIGNATURE: HeaderName = HeaderName::from_static("rookery-signature");
 const GATHERING: Duration = Duration::from_millis(200);
 /// The number of events that are written to the spool at a time.
 const PORTION: usize = 500;
-/// The most events of a batch, and their most bytes.
+/// The most events of a batch, and the most bytes.
 pub(crate) const BATCH: usize = 100;
 const BATCH_BYTES: usize = 256 * 1024;
 /// The time for a batch.

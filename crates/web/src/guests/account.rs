@@ -151,7 +151,7 @@ const MOST_FILES: u32 = 3;
 const MOST_ACCOUNTS: usize = 10_000;
 const HOUR_MS: u64 = 3_600_000;
 
-/// The same for the page of limits.
+/// These bounds, for the page of limits.
 pub const BOUNDS: &[Bound] =
     &[Bound::on("files of one's own data in an hour", Per::Account, Most::Fixed(MOST_FILES as u64), Unit::Number)
         .or("the page says so")];

@@ -22,7 +22,7 @@ impl AppDevice {
     pub fn of(headers: &HeaderMap) -> Self {
         let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let has = |word: &str| agent.contains(word);
-        // Phones also name the systems that theirs derive from.
+        // A phone also names the system that its own one derives from.
         if has("Android") {
             Self::Android
         } else if has("iPhone") || has("iPad") {
@@ -36,7 +36,8 @@ impl AppDevice {
         }
     }
 
-    /// Returns whether the device has the camera itself, so that a code to scan is pointless.
+    /// Returns whether the device itself has the camera, so that showing it a code to scan is
+    /// pointless.
     pub fn is_phone(self) -> bool {
         matches!(self, Self::Android | Self::Ios)
     }

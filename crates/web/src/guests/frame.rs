@@ -78,7 +78,7 @@ pub struct GuestField<'a> {
     pub label: &'a str,
     /// The rule for it, with its `{}` filled.
     pub rule: Option<Html>,
-    /// The mistake in the input, likewise.
+    /// The mistake in the input, with its `{}` filled.
     pub fault: Option<Html>,
     /// Its initial content.
     pub value: &'a str,

@@ -252,7 +252,7 @@ fn form(guest: &WebGuest, invitation: &Invitation, name: &str, faults: Faults) -
             GuestField { name: "name", label: words.name, rule, fault, value, is_fixed: fixed.is_some(), least: None };
         html.push(&field.html(!password_begins));
     } else if let Some(account) = &invitation.owner {
-        // For password managers.
+        // This lets password managers store the password under the right name.
         html.add("<input name=\"account\" autocomplete=\"username\" value=\"{}\" readonly hidden>", &[account]);
     }
     let label = if names_free { words.password } else { words.new_password };

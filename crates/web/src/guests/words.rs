@@ -1,12 +1,12 @@
 //! The texts of the pages, in four languages.
 //!
-//! The table has every text in all of them, so none can be forgotten: the compiler requires four. A
-//! text may have `{}`, which is filled; it has no characters that are special in HTML.
+//! The table has every text in all languages, so none can be forgotten: the compiler requires all
+//! four. A text may have `{}`, which is filled; it has no characters that are special in HTML.
 
 use crate::language::Language;
 
 impl Language {
-    /// Returns the texts of the pages for people in it.
+    /// Returns the texts of the pages in this language.
     pub fn words(self) -> &'static Words {
         match self {
             Self::English => &ENGLISH,

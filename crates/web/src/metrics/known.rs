@@ -1,5 +1,5 @@
-//! Counters whose labels are known in advance start at zero. A counter that only appears with its
-//! first event shows no increase then, so an alert on it would miss that event.
+//! Counters whose labels are known in advance start at zero. A counter that appears only with its
+//! first event shows no increase at that moment, so an alert on it would miss the event.
 
 use std::collections::BTreeMap;
 
