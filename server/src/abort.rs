@@ -2,10 +2,10 @@
 //!
 //! The library for MariaDB reserves memory for as many columns as a server announces. If that
 //! fails, the process aborts: none of our code runs after that, no error can be returned, and a
-//! supervisor would start the server again and again. While a database is being opened, an abort
-//! therefore ends the process with the same exit code as any other invalid data from a database. By
-//! then the standard library has reported on standard error how much could not be reserved. A
-//! server that has started ends by the signal, so that it is started again.
+//! supervisor would start the server again and again. So an abort while a database is being opened
+//! ends the process with the same exit code as any other invalid data from a database. By then the
+//! standard library has reported on standard error how much memory could not be reserved. Once the
+//! server has started, an abort ends it by the signal, so that a supervisor starts it again.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

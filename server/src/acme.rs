@@ -30,7 +30,7 @@ use crate::config::{DomainConfig, ServerConfig};
 use crate::failure::CommandFailure;
 use crate::folder::{self, Folder};
 
-/// The thread that obtains certificates. It ends some time after this is dropped.
+/// The thread that obtains certificates. It ends some time after this handle is dropped.
 pub struct Renewal {
     plans: mpsc::Sender<Option<AcmePlan>>,
 }
@@ -133,7 +133,7 @@ fn follow(
             let seconds = next.unwrap_or(i64::MAX).saturating_sub(clock::now() as i64).max(1);
             wait = wait.min(Duration::from_secs(seconds.unsigned_abs()));
             if asking.shared.is_some() {
-                // Another node may have obtained a certificate.
+                // Another node may have obtained a certificate, so this one looks within a minute.
                 wait = wait.clamp(LOOK / 6, LOOK);
             }
         }
@@ -152,7 +152,7 @@ fn follow(
 /// since 1970.
 type Failures = HashMap<String, (u32, i64)>;
 
-/// The ways to prove a domain, and the certificates that nodes share.
+/// The means of proving a domain, and the certificates that nodes share.
 struct AcmeAsking {
     challenges: Challenges,
     shared: Option<SharedCertificates>,
@@ -183,7 +183,7 @@ async fn get_due(plan: &AcmePlan, asking: &AcmeAsking, failures: &mut Failures) 
     let now = clock::now() as i64;
     let is_due = plan.certificates.iter().any(|wanted| next_try(plan, wanted, failures) <= now);
     if is_due && shared.take_turn(now).await {
-        // The node that had the turn before may have obtained some of them.
+        // The node whose turn it was before may have obtained some of them.
         any |= take_over(plan, shared).await;
         any |= order_due(plan, asking, failures).await;
         shared.give_turn_back().await;
@@ -234,7 +234,7 @@ async fn get(plan: &AcmePlan, client: &AcmeClient, wanted: &WantedNames, asking:
     }
 }
 
-/// The account, with the authority that it is registered with: no other one knows it.
+/// The account, with the authority that it is registered with: other authorities don't know it.
 #[derive(Serialize, Deserialize)]
 struct KeptAccount {
     directory: String,
@@ -261,8 +261,8 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
     folder::write(file, text, 0o600).map_err(|failure| failure.to_string())
 }
 
-/// Returns the time at which a domain's certificate is due, in seconds since 1970: when the last
-/// third of its life begins, at once if there is none, later after failures.
+/// Returns the time at which a domain's certificate is due, in seconds since 1970. It is due at
+/// once if there is none, and when the last third of its life begins; after failures, later.
 fn next_try(plan: &AcmePlan, wanted: &WantedNames, failures: &Failures) -> i64 {
     let seen = fs::read(plan.folder.issued(&wanted.domain)).ok().and_then(|pem| inspect(&pem).ok());
     let seen = seen.filter(|seen| wanted.names.iter().all(|name| seen.covers(name)));
@@ -274,8 +274,8 @@ fn due(seen: &Inspection) -> i64 {
     seen.not_after - (seen.not_after - seen.not_before) / 3
 }
 
-/// Returns whether a domain should have a certificate by ACME: it has no files of its own, and is
-/// among the named domains, if any are named.
+/// Returns whether a domain should have a certificate by ACME: it has no certificate files of its
+/// own and, if the configuration names domains for ACME, is one of those.
 fn covers(config: &ServerConfig, domain: &DomainConfig) -> bool {
     let acme = &config.acme;
     let is_named = acme.domains.is_empty() || acme.domains.contains(&domain.name);
@@ -294,7 +294,7 @@ const FIRST_WAIT: u64 = 600;
 /// The longest time that a node of a cluster sleeps before it checks whether other nodes have
 /// obtained certificates.
 const LOOK: Duration = Duration::from_secs(60);
-/// The longest time that it sleeps.
+/// The longest time that the thread sleeps.
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `rookery backup` and `rookery restore`: all data of a server, in one file.
 //!
-//! The file is a compressed tar archive, so that it can be inspected without this server:
+//! The file is a compressed tar archive, so that it can be inspected without this server.
 //! `backup.toml` describes it, `rookery.db` is the database, whatever its engine was, `data/` has
 //! the other files of the data folder, `uploads/` the files that users have shared, `outside/` the
 //! files that the configuration names elsewhere, and `SHA256SUMS`, at the end, the checksums of all
@@ -8,17 +8,18 @@
 //!
 //! # Invariants
 //!
-//! - The database reflects one moment. Files that users share are read after it, only those that
-//!   it knows; so each is there, unless it expired or was removed while the backup was made.
+//! - The database has the state of one moment. Of the files that users share, the backup has those
+//!   that the database knows, which are read after it: only one that expires or is removed
+//!   meanwhile can be missing.
 //! - A file under the name of the backup is complete and has been verified: it is written under
-//!   another name first. One that goes to standard output is verified when it is restored: its
+//!   another name first. A backup that goes to standard output is verified when it is restored: its
 //!   checksums are at its end.
 //! - Only the owner can read it: it contains keys, and data from which passwords can be guessed.
 //!
 //! # Layout
 //!
-//! `archive` is the file, `write` fills it, `restore` unpacks it, `destination` is the database it
-//! goes into.
+//! `archive` is the file, `write` fills it, `restore` unpacks it, `destination` is the database
+//! into which it goes.
 
 mod archive;
 mod destination;
@@ -57,9 +58,9 @@ struct OutsideFile {
 
 /// The version of this format.
 const FORMAT: u32 = 1;
-/// The name of standard input and standard output.
+/// The name that stands for standard input and standard output.
 const STANDARD: &str = "-";
-/// The facts.
+/// The file with the facts.
 const ABOUT: &str = "backup.toml";
 /// The file for the database.
 const DATABASE: &str = "rookery.db";

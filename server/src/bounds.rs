@@ -214,6 +214,6 @@ mod tests {
         ("rooms", "default_history"),
     ];
 
-    /// Tables that only operators fill, or with as many rows as domains or versions.
+    /// Tables that only operators fill, or that have as many rows as there are domains or versions.
     const BY_OPERATORS: &[&str] = &["meta", "counters", "disabled_accounts", "rookery_schema"];
 }

@@ -22,8 +22,8 @@ use tracing::{info, warn};
 use crate::clock;
 use crate::folder::Folder;
 
-/// The place of the file, which is reserved before any session is touched: if the disk is full,
-/// that is known by then, and the sessions end like those of a server that doesn't come back.
+/// The place of the file. It is reserved before any session is touched: if the disk is full, that
+/// is known in time, and the sessions end like those of a server that won't come back.
 #[derive(Debug)]
 pub struct CardPlace {
     file: File,
@@ -53,15 +53,15 @@ impl CardPlace {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
         let place = CardPlace { file, unfinished, path: path.to_owned(), is_kept: false };
         match fallocate(&place.file, FallocateFlags::KEEP_SIZE, 0, bytes as u64) {
-            // A file system that can't reserve space reports a lack when it is written to.
+            // If a file system can't reserve space, writing shows whether there is enough.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
             allocated => allocated?,
         }
         Ok(place)
     }
 
-    /// Writes the cards into the reserved file and gives it its name; without any cards, there is
-    /// no file.
+    /// Writes the cards into the reserved file and gives it its name. Without any cards there is no
+    /// file.
     pub fn keep(mut self, cards: &[Vec<u8>]) {
         if cards.is_empty() {
             return;
@@ -79,7 +79,7 @@ impl CardPlace {
     fn write(&mut self, cards: &[Vec<u8>], now: u64) -> io::Result<()> {
         let bytes = encode(cards, now);
         self.file.write_all(&bytes)?;
-        // More space may have been reserved.
+        // More space may have been reserved than the cards need.
         self.file.set_len(bytes.len() as u64)?;
         self.file.sync_all()?;
         fs::rename(&self.unfinished, &self.path)?;
@@ -97,11 +97,12 @@ impl Drop for CardPlace {
     }
 }
 
-/// Reads the cards that the last process left, and removes them. If that was longer ago than any
-/// session waits, its rooms are over, since others may have their names by now.
+/// Reads the cards that the last process left, and removes them. If they were written longer ago
+/// than any session waits, the rooms among them are left out, since others may have their names by
+/// now.
 pub fn take(folder: &Folder, longest_wait: Duration) -> Vec<Card> {
     let path = folder.sessions();
-    // The file of a process that died while it wrote.
+    // This file is left by a process that died while it wrote.
     let _ = fs::remove_file(unfinished(&path));
     let bytes = match read(&path) {
         Ok(bytes) => bytes,
@@ -112,7 +113,7 @@ pub fn take(folder: &Folder, longest_wait: Duration) -> Vec<Card> {
         }
     };
     if let Err(error) = fs::remove_file(&path) {
-        // They would continue again at every start.
+        // If the file stayed, these sessions would continue again at every start.
         warn!(file = %path.display(), %error, "the sessions of the last process end, because their file can't be removed");
         return Vec::new();
     }

@@ -1,11 +1,11 @@
 //! Certificates: the operator's own, those from an ACME authority (see [`acme`]), and the
-//! self-signed one for domains without.
+//! self-signed one for domains that have no other.
 //!
 //! # Invariants
 //!
 //! - Files that the operator named are read, never written.
 //! - The self-signed certificate covers exactly the domains that have no other, and is created
-//!   again when they change.
+//!   again when these change.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -29,7 +29,7 @@ pub struct ServerCertificate {
     pub domains: Vec<String>,
     /// The file that the chain was read from, for messages to the operator.
     pub file: PathBuf,
-    /// Its contents, as far as they matter here.
+    /// The facts about the certificate that matter here.
     pub inspection: Inspection,
     /// True if it is the self-signed one that the server creates.
     pub own: bool,
@@ -145,11 +145,12 @@ fn make(wanted: &WantedCertificate, folder: &Folder) -> Result<(), CommandFailur
     let certs = place.parent().unwrap_or(Path::new("."));
     let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(certs);
     created.map_err(|error| CommandFailure::file(certs, &error))?;
-    // The key comes first: a certificate without its key would look finished, a key without its
-    // certificate doesn't.
+    // The key is written first: a certificate without its key would look finished, while a key
+    // without its certificate doesn't.
     folder::write(&folder.key(), &made.key, 0o600)?;
     folder::write(&place, &made.certificate, 0o600)
 }
 
-/// The days before the expiry, a month, by which authorities expect a renewal.
+/// The days before its expiry, a month, at which authorities expect a certificate to have been
+/// renewed.
 const WARN_DAYS: i64 = 30;

@@ -84,8 +84,8 @@ pub fn tell(source: &ConfigSource, config: &ServerConfig) {
     }
 }
 
-/// Asks the server that runs in the folder. Nothing else is checked, so that a supervisor may ask
-/// every few seconds.
+/// Asks the server that runs in the folder. Nothing else is checked, so that a supervisor can do
+/// this every few seconds.
 fn live(source: &ConfigSource) -> CheckReport {
     let mut report = CheckReport::default();
     match RunningServer::in_folder(&source.folder).and_then(|running| running.get("/readiness")) {
@@ -129,7 +129,7 @@ fn look(source: &ConfigSource) -> CheckReport {
 }
 
 /// Checks everything that the configuration and the machine determine for as long as the server
-/// runs. A start does this, too: it continues despite a warning, but not despite a fault.
+/// runs. A start makes the same checks: it continues despite a warning, but not despite a fault.
 fn settled(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfig) {
     configuration(report, source, config);
     services::look(report, config);
@@ -282,7 +282,7 @@ fn port(report: &mut CheckReport, error: &io::Error, text: String) {
 /// Reports on the Redis of a cluster and, if the database can be read, on the other nodes.
 fn cluster(report: &mut CheckReport, config: &ServerConfig, folder: &Folder, has_database: bool) {
     let Some(settings) = crate::cluster::settings(config) else { return };
-    // A check changes nothing: a schema that the next start would change isn't read.
+    // A check changes nothing, so a database whose schema the next start would change isn't read.
     let store = Store { migrations: Migrations::Never, ..config.store.clone() };
     let database = has_database.then(|| OpenedDatabase::open_patiently(folder, &store).ok()).flatten();
     let found = rookery_cluster::check(&settings, database.as_ref().map(|database| &*database.stores.meta));

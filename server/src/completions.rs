@@ -21,7 +21,7 @@ pub fn print(shell: Shell) -> Result<(), CommandFailure> {
     crate::columns::line(String::from_utf8_lossy(&script).trim_end()).map(drop)
 }
 
-/// Writes a manual page for each command into a folder: `rookery-user-add.1` and the like. That of
+/// Writes a manual page for each command into a folder: `rookery-user-add.1` and so on. The page of
 /// `rookery` itself is written by hand.
 ///
 /// # Errors

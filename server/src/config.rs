@@ -63,7 +63,7 @@ pub struct ServerConfig {
     pub domains: Vec<DomainConfig>,
     /// The number of threads that serve connections; 0 means one per core.
     pub shards: usize,
-    /// The system's interface by which they wait for their sockets.
+    /// The interface of the system by which the shards wait for their sockets.
     pub io: SystemInterface,
     /// True if the stages of a multicast are measured.
     pub profile: bool,
@@ -192,7 +192,7 @@ pub struct Listen {
     pub bytestreams: Vec<SocketAddr>,
     /// Other servers whose streams start without TLS, if there are any.
     pub s2s: Vec<SocketAddr>,
-    /// Other servers under TLS from their first byte (XEP-0368), likewise.
+    /// Other servers under TLS from their first byte (XEP-0368), if there are any.
     pub s2s_tls: Vec<SocketAddr>,
     /// Components (XEP-0114), if there are any.
     pub components: Vec<SocketAddr>,

@@ -25,7 +25,7 @@ use crate::loaded::ConfigSource;
 /// Creates the socket. A failure is logged, and the server runs without it.
 pub fn bind(folder: &Folder) -> Option<UnixListener> {
     let path = folder.control();
-    // Left by an earlier server: the lock of the folder is ours.
+    // An earlier server has left it: no other can be running, since we hold the folder's lock.
     let _ = fs::remove_file(&path);
     let bound = UnixListener::bind(&path)
         .and_then(|listener| fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map(|()| listener));
@@ -58,7 +58,7 @@ impl<'a> RunningServer<'a> {
         RunningServer::find(folder).ok_or_else(|| nobody(folder))
     }
 
-    /// Asks for a path of the server's API and returns the response.
+    /// Sends a GET request for a path of the server's API and returns the response.
     ///
     /// # Errors
     ///

@@ -54,11 +54,13 @@ impl OpenedDatabase {
         }
     }
 
-    /// Opens it for a command, which can wait longer for a busy server than the server's users can.
+    /// Opens the database for a command, which can wait longer for a busy server than the server's
+    /// users can.
     ///
     /// # Errors
     ///
-    /// As [`OpenedDatabase::open`], and a missing data folder if the database would be in it.
+    /// The errors of [`OpenedDatabase::open`], and a missing data folder if the database would be
+    /// in it.
     pub fn open_patiently(folder: &Folder, store: &Store) -> Result<OpenedDatabase, CommandFailure> {
         match &store.place {
             DatabasePlace::Folder => {
@@ -82,9 +84,8 @@ impl OpenedDatabase {
         }
     }
 
-    /// Lets the database collect statistics about the rows that an import has written. Until the
-    /// database collects them by itself, it doesn't know the number of rows, and may read whole
-    /// tables.
+    /// Lets the database collect statistics about the rows that an import has written. A database
+    /// that has not collected them yet doesn't know the number of rows, and may read whole tables.
     pub fn look_over(&self) {
         if let Err(error) = wait(self.stores.meta.look_over()) {
             eprintln!(
@@ -93,7 +94,7 @@ impl OpenedDatabase {
         }
     }
 
-    /// Returns the part of it that a cluster needs.
+    /// Returns what a cluster needs of the database.
     pub fn members(&self) -> Members {
         Members { meta: self.stores.meta.clone(), fencing: self.store.clone() }
     }
@@ -285,7 +286,7 @@ pub fn tell_wait_for_file(most: Duration) {
 /// The wait for the database after which the operator is informed.
 const LONG: Duration = Duration::from_secs(10);
 
-/// The time between two checks of that.
+/// The time between two checks of how long the command has waited.
 const LOOK: Duration = Duration::from_millis(500);
 
 const DECOY_SECRET: &str = "decoy-secret";

@@ -50,7 +50,7 @@ fn text(found: &Value) -> String {
         1 => "one thing needs attention\n".to_owned(),
         many => format!("{many} things need attention\n"),
     };
-    // It contains names that other servers and clients choose for themselves.
+    // The text contains names that other servers and clients choose for themselves.
     text.chars().map(|char| if char.is_control() && char != '\n' { '\u{fffd}' } else { char }).collect()
 }
 

@@ -165,7 +165,7 @@ impl Opened {
         let played_at = simulated.as_ref().map(Simulated::address);
         let orders = bridge.clone();
         let serve = move || {
-            // Our own simulated front-ends end with their readers.
+            // Our own simulated front-ends end with the thread that reads them.
             let _simulated = simulated;
             let mut reader = DpmReader::new(door, watch);
             let mut is_new = true;

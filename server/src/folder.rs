@@ -20,7 +20,7 @@ impl Folder {
         Folder { path }
     }
 
-    /// Creates it, readable only by its owner, unless it exists.
+    /// Creates the folder, readable only by its owner, unless it exists.
     ///
     /// # Errors
     ///
@@ -39,8 +39,8 @@ impl Folder {
     }
 
     /// Ensures that the folder exists. Commands never create one: in the wrong place they would
-    /// work on an empty database of their own, and a server that finds accounts there creates no
-    /// administrator.
+    /// work on an empty database of their own. A server that found their accounts there would
+    /// create no administrator.
     ///
     /// # Errors
     ///
@@ -56,8 +56,8 @@ impl Folder {
         )))
     }
 
-    /// Hands files whose names begin with `start` over to the folder's owner, if root has created
-    /// them for that user, whose server couldn't write them.
+    /// Hands files whose names begin with `start` over to the folder's owner if root has created
+    /// them, since the server, which runs as the owner, couldn't write them.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl Folder {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        // The lock is what matters. On a full disk only the process id in messages is missing.
+        // The lock is what matters: on a full disk, messages only lack the process id.
         let written =
             file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
         if let Err(error) = written {
@@ -157,7 +157,7 @@ impl Folder {
         self.path.join("certs/self-signed.pem")
     }
 
-    /// Returns the file of its key.
+    /// Returns the file of the self-signed certificate's key.
     pub fn key(&self) -> PathBuf {
         self.path.join("certs/self-signed.key")
     }
@@ -168,7 +168,7 @@ impl Folder {
         self.path.join("certs/acme").join(format!("{domain}.pem"))
     }
 
-    /// Returns the file of the account at that authority.
+    /// Returns the file with the account at the ACME authority.
     pub fn account(&self) -> PathBuf {
         self.path.join("certs/acme/account.toml")
     }
@@ -254,7 +254,8 @@ const STREAMED: &str = "rookery.backup";
 /// The prefix of the folders to which a restore moves the files that it replaces.
 pub const BEFORE: &str = "before-restore-";
 
-/// The names that are of no use in another folder, or whose content is kept there in another form.
+/// The names of files that are useless in another folder, or whose content is in a backup in
+/// another form.
 pub const KEPT_OUT: &[&str] = &[
     "rookery.db",
     "rookery.db-wal",

@@ -67,7 +67,7 @@ fn fetch(what: &str, folder: &Folder) -> Result<Option<Vec<u8>>, CommandFailure>
     let place = folder.path().join(PLACE);
     fs::create_dir_all(&place).map_err(|error| CommandFailure::file(&place, &error))?;
     let package = pack(what, &place);
-    // Nothing in it is needed again.
+    // Nothing in this folder is needed again.
     let _ = fs::remove_dir_all(&place);
     package
 }

@@ -11,7 +11,8 @@ use crate::loaded::ConfigSource;
 ///
 /// # Errors
 ///
-/// The place of the key and the reason, if the machine lacks the one that is demanded.
+/// The machine lacks the interface that the configuration requires; the error says where that is
+/// set.
 pub fn settle(source: &ConfigSource, config: &ServerConfig) -> Result<SystemInterface, ConfigError> {
     config.io.settle().map_err(|error| {
         let name = config.io.name();

@@ -156,9 +156,9 @@ pub fn failure(error: &io::Error, text: String) -> CommandFailure {
     if may_pass(error) { CommandFailure::Blocked(text) } else { CommandFailure::Unfit(text) }
 }
 
-/// Returns whether an address may become available without a change of the configuration: another
-/// program may release the port, as an earlier server does as it ends, a network that comes up
-/// brings its addresses, and memory or descriptors may become free. A missing permission or address
+/// Returns whether an address may become available without a change of the configuration. Another
+/// program may release the port, as an earlier server does when it ends; a network that comes up
+/// brings its addresses; memory or descriptors may become free. A missing permission or address
 /// family stays missing.
 pub fn may_pass(error: &io::Error) -> bool {
     let lasting = [Errno::ACCESS, Errno::PERM, Errno::AFNOSUPPORT, Errno::INVAL, Errno::PROTONOSUPPORT];
@@ -198,7 +198,7 @@ fn open(address: SocketAddr) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Connections that may wait to be accepted; the kernel limits it to `net.core.somaxconn`.
+/// The connections that may wait to be accepted. The kernel limits them to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
 #[cfg(test)]

@@ -37,9 +37,9 @@ pub const SERVICE_DATA: &str = "/var/lib/rookery";
 pub const SERVICE_CONFIG: &str = "/etc/rookery/rookery.toml";
 
 impl ConfigSource {
-    /// Finds them from the command line like [`ConfigSource::new`], for a command that works on an
-    /// existing server. If no path is given and there are none here, they are those of the server
-    /// that systemd runs.
+    /// Finds the paths from the command line like [`ConfigSource::new`], for a command that works
+    /// on an existing server. If no path is given and there is no server here, they are those of
+    /// the server that systemd runs.
     pub fn find(config: Option<PathBuf>, data_dir: PathBuf) -> ConfigSource {
         let service = Path::new(SERVICE_CONFIG);
         match config.is_none() && data_dir == Path::new(DATA_DIR) && !data_dir.exists() && service.is_file() {
@@ -48,8 +48,8 @@ impl ConfigSource {
         }
     }
 
-    /// Finds them from the command line: a configuration file that is named has to exist, the one
-    /// in the data folder need not.
+    /// Finds the paths from the command line. A configuration file that is named has to exist,
+    /// while the one in the data folder need not.
     pub fn new(config: Option<PathBuf>, data_dir: PathBuf) -> ConfigSource {
         let folder = Folder::new(data_dir);
         let config = config.or_else(|| Some(folder.config()).filter(|file| file.exists()));
@@ -119,7 +119,7 @@ impl Loaded {
     ///
     /// # Errors
     ///
-    /// The same.
+    /// The errors of [`Loaded::load`].
     pub fn with(
         source: ConfigSource,
         config: ServerConfig,
@@ -177,7 +177,7 @@ fn needs_restart(new: &ServerConfig, started: &ServerConfig) -> Vec<ChangedKey> 
     changed.map(|(key, _)| ChangedKey((*key).to_owned())).collect()
 }
 
-/// Keys and tables that stay as they were at the start, each with the comparison of two
+/// Keys and tables that hold as they were at the start, each with the comparison of two
 /// configurations.
 const FIXED: [(&str, Differs); 13] = [
     ("[listen]", |new, started| new.listen != started.listen),
@@ -194,7 +194,7 @@ const FIXED: [(&str, Differs); 13] = [
     ("[dpm]", |new, started| new.dpm != started.dpm),
     ("log.format", |new, started| new.log.format != started.log.format),
 ];
-/// Returns true if two configurations differ in a part.
+/// A function that returns whether two configurations differ in a part.
 type Differs = fn(&ServerConfig, &ServerConfig) -> bool;
 
 /// Returns whether a key has that name, for the server or for one of its domains, or stands in the
@@ -295,7 +295,7 @@ mod tests {
         let secret = change("component.\"b.example\".secret", "\"***\"", "\"***\"", false);
         let expected = [secret, change("limits.login_seconds", "60", "9", false), shards.clone()];
         assert_eq!(compare(&first).expect("changes").changes, expected);
-        // Values that a reload has taken are in force; those that need a restart aren't.
+        // Values that a reload has applied are in force; those that need a restart aren't.
         let second = reload(&first, Decoys::default()).expect("reloaded").loaded;
         assert_eq!(compare(&second).expect("changes").changes, [shards]);
         fs::write(&file, "shard = 3").expect("written");

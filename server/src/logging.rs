@@ -27,8 +27,8 @@ use crate::config::{LogConfig, LogFormat};
 use levels::WantedFilter;
 use recent::Keep;
 
-/// Installs lines of one format as the log, with a filter that can be replaced. A macro, since each
-/// format is a type of its own.
+/// Installs lines of one format as the log, with a filter that can be replaced. It is a macro
+/// because each format has a type of its own.
 macro_rules! install {
     ($lines:expr) => {{
         let lines = $lines.with_filter_reloading();

@@ -1,5 +1,5 @@
-//! Creates the login sources in the configuration. A source whose settings don't change survives a
-//! reload, together with everything it has cached.
+//! Creates the login sources that the configuration names. If the settings of a source don't
+//! change, it survives a reload, together with everything that it has cached.
 
 use std::collections::BTreeMap;
 use std::path::Path;

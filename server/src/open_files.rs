@@ -3,8 +3,8 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{info, warn};
 
-/// Raises the limit to the most that needs no privileges: the soft one is 1024 on many systems, for
-/// programs that can't handle more.
+/// Raises the limit to the most that needs no privileges. The soft limit is 1024 on many systems,
+/// for programs that can't handle more.
 pub fn raise() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
@@ -16,8 +16,8 @@ pub fn raise() {
     }
 }
 
-/// Returns how many client connections that leaves room for, after the share of storage, uploads
-/// and the web front-end; 0 if there is no limit.
+/// Returns how many client connections the limit leaves room for, after the share of storage,
+/// uploads and the web front-end; 0 if there is no limit.
 pub fn connections() -> usize {
     let limit = getrlimit(Resource::Nofile).current;
     limit.map_or(0, |files| usize::try_from(files.saturating_sub((files / 8).clamp(64, OTHERS))).unwrap_or(0))

@@ -17,14 +17,15 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Returns the owner of a folder, for whom root acts in it; `None` if the files that this
-    /// process creates there are the owner's anyway.
+    /// Returns the owner of a folder in which root acts for another user; `None` if the files that
+    /// this process creates there belong to the folder's owner anyway.
     pub fn behind_root(folder: &Path) -> Option<Owner> {
         let found = fs::metadata(folder).ok().filter(|found| found.uid() != 0)?;
         rustix::process::geteuid().is_root().then(|| Owner { user: found.uid(), group: found.gid() })
     }
 
-    /// Makes this the owner of a file, or of a folder and everything in it. Links aren't followed.
+    /// Makes this user and group the owner of a file, or of a folder and everything in it. Links
+    /// aren't followed.
     ///
     /// # Errors
     ///

@@ -70,7 +70,7 @@ fn up_to_date(name: &str, page: &str) {
 }
 
 /// Returns the page of the example configuration, with a heading for each table. The comment above
-/// a table's name belongs to it.
+/// a table's name goes below its heading.
 fn configuration(example: &str) -> String {
     let mut tables: Vec<(String, String)> = vec![Default::default()];
     for paragraph in example.trim_end().split("\n\n") {
@@ -124,7 +124,7 @@ const ACTS: &[&str] = &[
     "web install",
 ];
 
-/// Commands that write a document, which has another format by its nature: XML, TOML, scripts.
+/// Commands that write a document, whose format is given: XML, TOML, scripts.
 const DOCUMENTS: &[&str] = &["user export", "config example", "completions", "manual"];
 
 /// Separate tools, which write their results as files (`--out` of bench) or as pages for a

@@ -52,7 +52,7 @@ pub enum ServerEnding {
     Restart(Vec<TcpListener>),
 }
 
-/// The calls that wake the main thread.
+/// The events that wake the main thread.
 enum WakeCall {
     /// The process has received a signal.
     Signal(i32),
@@ -181,7 +181,8 @@ impl Threads {
         match Beside::start(start, caller, shards.door(), web, joined) {
             Ok(beside) => Ok(Threads { shards, relay, beside }),
             Err(failure) => {
-                // Sessions of the last process wait in the shards; now they wait for the next one.
+                // The sessions of the last process still wait in the shards; from now on they wait
+                // for the next one.
                 let place = make_room(&start.loaded.source.folder, &shards);
                 shards.stop(place.is_some());
                 if let Err(late) = finish(shards, place, || false) {
@@ -357,7 +358,7 @@ fn start_shards(
         secrets: keys,
     };
     info!(shards = start.shards, interface = start.interface.name(), "the shards start");
-    // In a cluster some of it may have moved to other nodes, which receive it.
+    // In a cluster, the homes of some cards may have moved to other nodes, which get those.
     let cards = cards::take(&start.loaded.source.folder, cards::longest_wait(&start.loaded.settings));
     let running = rookery_shard::start(shards, cards);
     running.map_err(|error| CommandFailure::Failed(format!("the shards can't be started: {error}")))
@@ -445,7 +446,7 @@ fn names(config: &ServerConfig) -> rookery_web::site::KnownNames {
 fn load_again(start: &mut ServerStart, running: &Threads) -> Reloaded {
     supervisor::tell(SupervisorState::Reloading);
     let reloaded = load_all_again(start, running);
-    // Also if nothing has changed: the old configuration stays in force.
+    // This is reported even if nothing has changed, since the old configuration stays in force.
     supervisor::tell(SupervisorState::Ready);
     reloaded
 }

@@ -159,7 +159,7 @@ fn make(plan: &SetupPlan) -> Result<Links, CommandFailure> {
 /// Creates the administrator, and the links.
 fn let_in(plan: &SetupPlan, database: &OpenedDatabase) -> Result<Links, CommandFailure> {
     let (stores, admin) = (&database.stores, &plan.admin);
-    // It is never shown: the link replaces it.
+    // The password is never shown: the link replaces it.
     let password = chance::text(UNKNOWN_CHARS).map_err(|error| CommandFailure::Failed(error.to_string()))?;
     let credentials = Credentials::derive(&password, plan.config.login.scram_iterations);
     let credentials = credentials.map_err(|error| CommandFailure::Failed(error.to_string()))?;
@@ -284,9 +284,9 @@ mod tests {
     fn a_code_is_light_where_paper_would_be() {
         let drawn = code("https://example.org/invite/x", false).expect("a code");
         let lines: Vec<&str> = drawn.lines().map(|line| line.trim_start_matches("  ")).collect();
-        // The quiet zone above, as wide as that at each side.
+        // The quiet zone above the code is as high as the one at each side is wide.
         assert!(lines[0].chars().all(|c| c == '█'), "{drawn}");
-        // The last row of characters may have half a row of the code.
+        // The last row of characters may show only one row of the code.
         let whole = lines.iter().take(lines.len() - 1);
         assert!(whole.clone().count() > 10, "{drawn}");
         assert!(whole.clone().all(|line| line.starts_with("████") && line.ends_with("████")), "{drawn}");

@@ -23,7 +23,7 @@ use crate::supervisor;
 pub struct Inherited(Vec<(TcpListener, SocketAddr)>);
 
 impl Inherited {
-    /// Takes them from the environment; to be called once.
+    /// Takes the sockets from the environment. Must be called only once.
     pub fn take() -> Inherited {
         let mut given = ListenFd::from_env();
         let mut sockets = Vec::new();
@@ -47,8 +47,8 @@ impl Inherited {
         Some(self.0.remove(at).0)
     }
 
-    /// Closes the sockets that no key names, and logs that. Copies that systemd still has don't
-    /// listen any more either, so their ports can be bound.
+    /// Closes the sockets that no key names, and logs that. The copies that systemd still has stop
+    /// listening, too, so their ports can be bound.
     pub fn close_rest(self) {
         for (socket, address) in self.0 {
             warn!(%address, "an inherited socket isn't in [listen]; it is closed");
@@ -60,8 +60,8 @@ impl Inherited {
     }
 }
 
-/// Hands copies of listening sockets to systemd to keep, if it keeps any: it passes them on at the
-/// next start.
+/// Hands copies of listening sockets to systemd, which passes them on at the next start if it keeps
+/// any.
 pub fn keep(sockets: &[TcpListener]) {
     for socket in sockets {
         if let Ok(address) = socket.local_addr() {
@@ -80,7 +80,7 @@ fn name(address: SocketAddr) -> String {
 ///
 /// # Errors
 ///
-/// The system's, if it refuses descriptors. The program then has to bind the ports itself.
+/// The system refuses descriptors. The program then has to bind the ports itself.
 pub fn pass_on(command: &mut Command, sockets: &[TcpListener]) -> io::Result<Vec<OwnedFd>> {
     let names = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "LISTEN_FDS_FIRST_FD"];
     for name in names {

@@ -88,8 +88,8 @@ pub fn start(source: ConfigSource) -> Result<ServerStart, CommandFailure> {
     let joined = cluster::join(&loaded.config, shards, &database)?;
     let mut bound: Vec<_> = listeners.iter().map(|listener| (listener.address, listener.kind)).collect();
     bound.extend(dpm.iter().flat_map(|dpm| &dpm.addresses).map(|address| (*address, PortKind::Dpm)));
-    // At the very end, so that no password is generated that is never shown, and before the first
-    // client is served: a client that connects early finds the account.
+    // This comes last, so that no password is generated that is never shown, and before the first
+    // client is served, so that a client which connects early finds the account.
     let admin = match LastStart::read(&loaded.source.folder) {
         Some(_) => None,
         None => Some(make_admin(&loaded, &database)?),
@@ -113,8 +113,9 @@ fn tell_of_nobody(loaded: &Loaded, database: &OpenedDatabase) -> Result<(), Comm
 }
 
 impl ServerStart {
-    /// Reports news to the operator on standard output, and that the server runs; to be called once
-    /// it does, signals included. If the news can't be recorded, the next start reports them again.
+    /// Reports news to the operator on standard output, and that the server runs. Must be called
+    /// once the server runs and handles signals. If the news can't be recorded, the next start
+    /// reports them again.
     pub fn announce(&self) {
         let folder = &self.loaded.source.folder;
         let now = LastStart::of(&self.loaded);

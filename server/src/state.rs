@@ -10,8 +10,8 @@ use crate::failure::CommandFailure;
 use crate::folder::{self, Folder};
 use crate::loaded::Loaded;
 
-/// The recorded facts, in a small file in the data folder. A server that can't read it starts as if
-/// for the first time.
+/// The recorded facts, in a small file in the data folder. If the file can't be read, the server
+/// starts as if for the first time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LastStart {

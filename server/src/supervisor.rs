@@ -1,9 +1,9 @@
 //! The messages of a server to the systemd that started it (sd_notify(3)): that it is ready,
-//! reloads its configuration, stops, and is alive. Without systemd nothing happens here.
+//! reloads its configuration, stops, or is alive. Without systemd nothing happens here.
 //!
 //! # Invariants
 //!
-//! - Liveness is only reported if every shard has done a piece of work since the last report: a
+//! - Liveness is reported only if every shard has done a piece of work since the last report: a
 //!   shard that hangs keeps its clients connected but unserved, and nothing else would notice.
 //! - A server that can't notify systemd runs all the same.
 
@@ -102,13 +102,13 @@ fn address(socket: &[u8]) -> io::Result<SocketAddr> {
     }
 }
 
-/// The thread that reports liveness to systemd. It ends soon after this is dropped.
+/// The thread that reports liveness to systemd. It ends soon after this handle is dropped.
 pub struct Watchdog {
     _stop: Sender<()>,
 }
 
 impl Watchdog {
-    /// Starts it; `None` if systemd has no watchdog for this process.
+    /// Starts the thread; `None` if systemd has no watchdog for this process.
     ///
     /// # Errors
     ///
@@ -124,7 +124,8 @@ impl Watchdog {
     }
 }
 
-/// Returns the interval within which systemd expects a report, if it does and means this process.
+/// Returns the interval within which systemd expects a report from this process; `None` if it
+/// expects none.
 fn patience() -> Option<Duration> {
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
     let is_ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));

@@ -53,7 +53,8 @@ pub fn run(source: &ConfigSource, wishes: &TraceWishes) -> Result<(), CommandFai
     })
 }
 
-/// Formats a sighting for people. The stanza is named if it isn't the same as the last one.
+/// Formats a sighting for people. The stanza is named only if the previous line was about another
+/// one.
 fn text(line: &Value, last: &mut String) -> String {
     if let Some(left_out) = line["left_out"].as_u64() {
         return format!("… {left_out} lines were left out because they came faster than they were read");
@@ -72,7 +73,7 @@ fn text(line: &Value, last: &mut String) -> String {
         text += &format!("session {}\n", cell(line, "to"));
         last.clear();
     } else {
-        // A response has the number of its request.
+        // A response has the number of its request, so only the type tells them apart.
         let one = format!("{stanza} {}", line["type"].as_str().unwrap_or_default());
         if one != *last {
             text += &head(line);

@@ -13,7 +13,7 @@ use crate::config::{ConfigError, ServerConfig};
 use crate::failure::CommandFailure;
 use crate::folder::Folder;
 
-/// Returns the files of a server, none of which has been accessed yet.
+/// Returns the files of a server, without accessing any.
 ///
 /// # Errors
 ///

@@ -57,7 +57,7 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
         UserCommand::Passwd { jid, password } => {
             let jid = account(&jid, &config)?;
             let database = open()?;
-            // No password is asked for if the command fails anyway.
+            // If the command will fail anyway, it doesn't ask for a password.
             if !wait(database.stores.accounts.exists(jid.as_ref()))? {
                 return Err(no_account(&jid));
             }
@@ -128,14 +128,14 @@ fn add(
     Ok(())
 }
 
-/// Returns the accounts that have rights by their names, whether they exist or not.
+/// Returns the accounts that have rights because of their names, whether the accounts exist or not.
 fn named(config: &ServerConfig, database: &OpenedDatabase) -> Result<Set<Jid>, CommandFailure> {
     let table = rookery_modules::table(&rookery_modules::Shared::default());
     Ok(wait(rights::all_named(&database.stores, &settings::settings(config, &table, &LoginSources::default())))?)
 }
 
-/// Reports which of the new accounts have rights by their names, since the operator may not have
-/// thought of it.
+/// Reports which of the new accounts have rights because of their names, since the operator may not
+/// have thought of that.
 fn tell_rights<'a>(made: impl IntoIterator<Item = &'a Jid>) {
     for jid in made {
         say(&format!(
@@ -144,7 +144,7 @@ fn tell_rights<'a>(made: impl IntoIterator<Item = &'a Jid>) {
     }
 }
 
-/// Tells the end of an import: in these words, or to programs.
+/// Reports the end of an import: to people in these words, or to programs.
 fn tell_import(shown: ShownAs, added: u64, left_out: u64, words: &str, told: &[Jid]) -> Result<(), CommandFailure> {
     if shown.json {
         let with_rights: Vec<_> = told.iter().map(Jid::as_str).collect();

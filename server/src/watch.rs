@@ -1,9 +1,9 @@
 //! Watches the operator's certificates, so that a program that renews them needn't notify the
 //! server.
 //!
-//! It looks at the files periodically rather than being notified by the system: a renewal moves
-//! links, folders and mounts in ways that a watch of one file misses. A change counts once two
-//! consecutive looks are the same, so that a chain isn't read before its key is there.
+//! It looks at the files periodically, rather than asking the system for notifications: a renewal
+//! moves links, folders and mounts in ways that a watch on one file misses. A change counts once
+//! two consecutive looks find the same, so that a chain isn't read before its key is there.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +15,7 @@ use crate::config::ServerConfig;
 use crate::failure::CommandFailure;
 use rookery_base::lock::lock;
 
-/// The watcher. It ends some time after this is dropped.
+/// The watcher. It ends some time after this handle is dropped.
 #[derive(Debug)]
 pub struct Watch(Arc<Mutex<SeenFiles>>);
 

@@ -17,7 +17,7 @@ use crate::loaded::{DATA_DIR, Loaded, SERVICE_CONFIG, SERVICE_DATA};
 
 /// The first account.
 pub enum FirstAdmin {
-    /// It is new; its password is kept nowhere else.
+    /// The account is new; its password is kept nowhere else.
     Made {
         /// Its address.
         jid: Jid,
@@ -156,7 +156,8 @@ fn certificate_words(certificate: &ServerCertificate) -> String {
     let domains = certificate.domains.join(", ");
     match certificate.own {
         true => format!("self-signed for {domains}, until {until}; clients will ask whether to trust it"),
-        // The names in the certificate are shown: those of a wrong file aren't the domains.
+        // The certificate's own names are shown: if the file is the wrong one, they aren't the
+        // domains.
         false => {
             format!("{} for {}, until {until}", certificate.file.display(), certificate.inspection.names.join(", "))
         }

@@ -170,7 +170,7 @@ mod tests {
         let mut names = Vec::new();
         let count = read(File::open(&path).expect("a file"), &mut |name, content| {
             let mut bytes = Vec::new();
-            // It may be read in part.
+            // A file may be read in part.
             content.take(2).read_to_end(&mut bytes)?;
             names.push((name.len(), bytes));
             Ok(())

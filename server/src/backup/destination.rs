@@ -22,16 +22,18 @@ pub struct RestorePlace {
     /// that only the backup's configuration names may still be used by the server that was backed
     /// up.
     pub is_named: bool,
-    /// If a server will look for another database: that one, with the configuration that names it.
+    /// The database for which a server will look instead, if it is another one, with the
+    /// configuration that names it.
     pub expected: Option<(EndAddress, PathBuf)>,
 }
 
 impl RestorePlace {
-    /// Finds the place for a backup that is unpacked.
+    /// Finds the place for a backup that has been unpacked.
     ///
     /// # Errors
     ///
-    /// That `to` is no database, or that the backup's configuration can't be used, with the remedy.
+    /// `to` is not the address of a database, or the backup's configuration can't be used; with the
+    /// remedy.
     pub fn find(
         source: &ConfigSource,
         here: &Store,
@@ -76,7 +78,7 @@ impl RestorePlace {
     }
 }
 
-/// A configuration of a backup, which will hold once that is in its place.
+/// The configuration in a backup, which will hold once it is in its place.
 struct ComingConfig {
     /// The file that was unpacked.
     file: PathBuf,
@@ -99,7 +101,7 @@ impl ComingConfig {
         if file.is_file() {
             return Some(ComingConfig { file, place: inside });
         }
-        // A configuration from outside the data folder is the first of the outside files.
+        // A configuration that was outside the data folder is the first of the outside files.
         let first = about.outside.first().filter(|outside| outside.path.extension().is_some_and(|end| end == "toml"));
         first.map(|outside| ComingConfig { file: parts.join(&outside.name), place: outside.path.clone() })
     }

@@ -19,14 +19,14 @@ use crate::loaded::ConfigSource;
 use crate::store::copy::Bar;
 use crate::welcome::say;
 
-/// Puts a backup into the data folder, and its database where a server will look for it, or into
-/// the one that is named.
+/// Puts the files of a backup into the data folder, and its database where a server will look for
+/// it, or into the database that is named.
 ///
 /// # Errors
 ///
 /// [`CommandFailure::Failed`] if a server runs here, if there is data and `replace` isn't set, or
-/// if the backup is damaged: nothing is changed then. After an interruption, no server starts, and
-/// the same command repeats it.
+/// if the backup is damaged: nothing is changed then. If a restore is interrupted, no server starts
+/// until the same command has completed it.
 pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bool) -> Result<(), CommandFailure> {
     let folder = &source.folder;
     let here = source.read()?.store;
@@ -165,8 +165,8 @@ fn copy_database(from: &Path, to: &RestorePlace, replace: bool) -> Result<(), Co
     }
 }
 
-/// Moves everything in the data folder into a folder below it, except for the lock and the files
-/// that are being restored.
+/// Moves everything in the data folder into a new folder below it, except for the lock and the
+/// files that are being restored.
 fn move_aside(folder: &Folder) -> io::Result<()> {
     let aside = folder.path().join(format!("{BEFORE}{}", clock::now()));
     make_folder(&aside)?;

@@ -24,13 +24,13 @@ use crate::folder::{Folder, KEPT_OUT};
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
-/// Writes everything that a server has to a file, also while it runs, and reads it again; with `-`
-/// to standard output, where nothing can be read again.
+/// Writes everything that a server has to a file, also while the server runs, and reads the file
+/// again; with `-` it writes to standard output, where nothing can be read again.
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Config`] if the configuration is wrong, otherwise [`CommandFailure::Failed`];
-/// a file of that name doesn't exist then, or is the earlier one. Bytes that have reached standard
+/// [`CommandFailure::Config`] if the configuration is wrong, otherwise [`CommandFailure::Failed`].
+/// A file of that name then doesn't exist, or is the earlier one. Bytes that have reached standard
 /// output by then aren't a usable backup.
 pub fn backup(source: &ConfigSource, file: &Path, shown: ShownAs) -> Result<(), CommandFailure> {
     let config = source.read()?;
@@ -161,7 +161,7 @@ fn fill<W: Write>(
     Ok((BackupContent { rows, uploads, gone, files, bucket: config.uploads.bucket.clone() }, out))
 }
 
-/// Writes the current database to a file of SQLite, and checks that. Returns the number of rows.
+/// Writes the current database to an SQLite file, and checks the file. Returns the number of rows.
 fn rows(source: &ConfigSource, to: &Path) -> Result<u64, CommandFailure> {
     let from = database::address(&source.folder, &source.read()?.store)?;
     let counts = match &from {
@@ -199,7 +199,7 @@ pub fn sound(database: &Path) -> Result<(), CommandFailure> {
     }
 }
 
-/// Adds the files that the database knows. Returns how many there are, and how many are gone.
+/// Adds the uploads that the database lists. Returns how many there are, and how many are gone.
 fn uploads<W: Write>(
     archive: &mut BackupArchive<W>,
     folder: &Folder,
@@ -289,7 +289,7 @@ fn add_if_there<W: Write>(archive: &mut BackupArchive<W>, name: &str, path: &Pat
     }
 }
 
-/// The files for making a backup, beside the final one.
+/// The files that are used while a backup is made, beside the final one.
 struct BackupWork {
     path: PathBuf,
     file: File,

@@ -5,7 +5,7 @@ use crate::config::ServerConfig;
 use crate::events;
 use crate::folder::Folder;
 
-/// Checks the settings of that program.
+/// Checks the settings for posting events.
 pub(super) fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     let tells =
         |domain: &crate::config::DomainConfig| domain.modules.get("events").is_some_and(|module| module.enabled);

@@ -1,10 +1,10 @@
 //! Checks the server from outside, as a stranger who knows only the names of its domains: looks
 //! them up in DNS, connects to the addresses, and checks that this server answers there.
 //!
-//! If a machine is behind a router or a firewall, a check from the machine itself only shows a
-//! part: a connection to its own address passes no firewall, and many routers don't route such
-//! connections back (hairpin NAT). The check reports what it can't determine, and can ask another
-//! server, which then has to find the way here.
+//! Behind a router or a firewall, a check from the machine itself shows only a part: a connection
+//! to its own address passes no firewall, and many routers don't route such connections back
+//! (hairpin NAT). The check reports what it can't determine, and can ask another server, which then
+//! has to find the way here.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -89,7 +89,7 @@ pub fn ask(report: &mut CheckReport, folder: &Folder, other: &str) {
 
 fn answered(report: &mut CheckReport, other: &str, pinged: &Value, streams: &Value) {
     let of_it = || streams["items"].as_array().into_iter().flatten().filter(|stream| stream["remote"] == other);
-    // A stream for both directions is listed twice, without the side that opened it.
+    // A stream for both directions is listed twice, and doesn't show which side opened it.
     let is_ours = |address: &Value| of_it().any(|stream| stream["direction"] == "out" && stream["address"] == *address);
     let comes_in =
         of_it().any(|stream| stream["direction"] == "in" && stream["state"] == "ready" && !is_ours(&stream["address"]));
@@ -197,7 +197,8 @@ fn wanted(config: &ServerConfig, domain: &DomainConfig, name: &str) -> Vec<Wante
 }
 
 impl WantedPort {
-    /// Returns the hosts and addresses at which strangers look for it; none if they don't.
+    /// Returns the hosts and addresses at which strangers look for the port; none if they don't
+    /// look for it.
     ///
     /// # Errors
     /// The reason why they find nothing.

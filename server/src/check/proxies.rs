@@ -1,8 +1,9 @@
 //! Looks for proxies that clients may use and that the configuration doesn't name.
 //!
-//! Such a proxy makes all clients look like this machine, for which the admin page, the API and the
-//! metrics are by default. A server can't notice it: nginx' bare `proxy_pass` adds no header. But
-//! it can notice that another program listens where browsers connect.
+//! Such a proxy makes all clients look like this machine, to which the admin page, the API and the
+//! metrics are open by default. A server can't recognise the proxy itself: a bare `proxy_pass` of
+//! nginx adds no header. But the server can see that another program listens on the ports that
+//! browsers use.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Findings of a check, in four grades: it is fine, the server will start but …, it can't start
-//! now, it won't start.
+//! Findings of a check, in four grades: all is fine, the server starts but something needs
+//! attention, it can't start at the moment, or it won't start until something is repaired.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -75,8 +75,8 @@ impl CheckReport {
         }
     }
 
-    /// Returns a line for each finding, of those that are fine only if wanted. With colours, what
-    /// is fine steps back behind what isn't.
+    /// Returns a line for each finding; those that are fine only if `has_all`. With colours,
+    /// problems stand out from the findings that are fine.
     pub fn lines(&self, has_all: bool, has_colours: bool) -> String {
         let shown = self.findings.iter().filter(|finding| has_all || finding.severity > Severity::Note);
         let line = |finding: &CheckFinding| match has_colours.then(|| style(finding.severity)) {
@@ -107,7 +107,7 @@ impl CheckReport {
         self.lines(has_all, has_colours) + &last
     }
 
-    /// Returns the report for programs; findings that are fine are included on demand.
+    /// Returns the report for programs. Findings that are fine are included if `has_all`.
     pub fn json(&self, has_all: bool) -> Value {
         let shown = self.findings.iter().filter(|finding| has_all || finding.severity > Severity::Note);
         let findings: Vec<_> = shown

@@ -8,7 +8,7 @@ use crate::config::{DomainConfig, ServerConfig};
 pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
     let mut taken: Vec<String> = config.domains.iter().map(|domain| domain.name.clone()).collect();
     let mut served = 0;
-    // In the order in which the hub assigns hosts.
+    // The modules come in the order in which the hub assigns hosts.
     let table = rookery_modules::table(&rookery_modules::Shared::default());
     for domain in &config.domains {
         for module in table.iter().map(|module| module.name()) {

@@ -106,7 +106,7 @@ impl Stranger<'_> {
         let odd = |error: &dyn std::fmt::Display| VisitTrouble::Odd(format!("TLS: {error}"));
         let settings =
             ClientSettings::trusting_anyone(Newest::Tls13, kind.alpn(), false).map_err(|error| odd(&error))?;
-        // Pages are found by the name of their host, whereas a stream is for the domain.
+        // A page is requested for the name of its host, whereas a stream is for the domain.
         let name = if kind == KindOfPort::Browsers { self.host } else { self.domain };
         let mut out = Vec::new();
         let mut tls = ClientTls::connect(&settings, name, &mut out).map_err(|error| odd(&error))?;

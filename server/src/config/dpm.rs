@@ -52,9 +52,9 @@ pub struct DpmConfig {
     pub tokens: Option<PathBuf>,
     /// The issuer, as tokens name it.
     pub token_issuer: Option<String>,
-    /// The audience for which tokens must be made; anybody if there is none.
+    /// The audience for which tokens must be made; `None` if tokens for any audience are accepted.
     pub token_audience: Option<String>,
-    /// The realm of the principals that tokens name; the issuer if there is none.
+    /// The realm of the principals that tokens name; `None` for the name of the issuer.
     pub token_realm: Option<String>,
     /// The key of the service in Kerberos; with its name, clients can prove who they are and set
     /// devices.

@@ -61,7 +61,8 @@ pub fn masked(key: &str, value: &str) -> String {
         return quote(MASK);
     }
     if value.starts_with('[') && value.contains("://") {
-        // No address has this between two letters, since quotes in a password would be escaped.
+        // No address contains this between two letters, since the quotes of a password would be
+        // escaped.
         return value.split("\", \"").map(without_password).collect::<Vec<_>>().join("\", \"");
     }
     without_password(value)

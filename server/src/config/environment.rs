@@ -58,7 +58,7 @@ impl Environment {
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// Writes them as a TOML text.
+    /// Writes the variables as a TOML text.
     pub fn written(&self, table: &[Box<dyn Module>]) -> WrittenVariables {
         let mut written = WrittenVariables::default();
         for (name, value) in &self.variables {

@@ -37,7 +37,7 @@ pub struct FederationConfig {
     pub bytes_per_second: usize,
     /// Stanzas per second of one domain, 0 for no limit.
     pub stanzas_per_second: u64,
-    /// The same for a domain that no user has written to, 0 if it has no separate limit.
+    /// Stanzas per second of a domain that no user has written to, 0 if it has no separate limit.
     pub newcomer_stanzas: u64,
     /// The seconds of these rates that may arrive at once.
     pub burst_seconds: u64,

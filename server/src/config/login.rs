@@ -131,14 +131,15 @@ impl DomainLogin {
         }
     }
 
-    /// Switches off modules that such a domain only has if it configures them itself.
+    /// Switches off the modules that such a domain has only if its own tables configure them.
     pub fn restrict(&self, modules: &mut Modules) {
         for (name, module) in modules {
             module.enabled &= place(self.kind(), name) == logins::LoginPlace::Usual;
         }
     }
 
-    /// Returns a mistake in the table as a whole, with the key that it is about.
+    /// Returns a mistake that concerns the whole table, as the key to which it is reported and its
+    /// text.
     pub fn wrong(&self) -> Option<(&'static str, &'static str)> {
         let names_one = self.dn.is_some() != self.base.is_some();
         let is_of_directory = *self

@@ -4,7 +4,7 @@
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let bound = (word.chars().count() / 3).max(2);
     let candidates = known.into_iter().map(|candidate| (distance(word, candidate), candidate));
-    // A word with every letter different isn't meant.
+    // A word in which every letter is different can't be meant.
     let is_slip = |(distance, candidate): &(usize, &str)| *distance <= bound && *distance < candidate.chars().count();
     candidates.filter(is_slip).min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
 }

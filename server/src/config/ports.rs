@@ -1,4 +1,4 @@
-//! Addresses that two keys name, so that the second can't be listened on, whatever else runs on the
+//! Finds addresses that two keys name: the second can't be listened on, whatever else runs on the
 //! machine.
 
 use std::net::{IpAddr, SocketAddr};
@@ -35,7 +35,7 @@ struct WantedAddress {
     address: SocketAddr,
 }
 
-/// The transports of a port: by different ones, two may have the same number.
+/// The transports of ports. Two ports may have the same number if their transports differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PortTransport {
     Tcp,

@@ -66,7 +66,7 @@ impl ConfigReader<'_> {
         let entries = entries(root);
         for (name, at, value) in &entries {
             match *name {
-                // Read below, when the keys that they change are known.
+                // These are read below, once the keys that they change are known.
                 DOMAIN | MODULES | COMPONENT => {}
                 "" => self.unknown("", name, at),
                 _ if TABLES.iter().any(|(table, _)| table == name) => self.section(name, value),
@@ -330,7 +330,8 @@ impl ConfigReader<'_> {
         self.clustered(&cluster);
         let (at, listen) = section("listen");
         if let Some(((table, key), what)) = ports::shared(&self.config) {
-            // The place of the address that is given; the other one is a default.
+            // The mistake is reported at the address that the file gives; the other address is a
+            // default.
             let entries = if table == "dpm" { &dpm } else { &listen };
             self.wrongs.push(WrongValue::new(place(entries, &[key]), what).of(dotted(table, key)));
         }
@@ -430,7 +431,7 @@ impl ConfigReader<'_> {
             ("token_audience", dpm.token_audience.is_some(), "tokens", dpm.tokens.is_some()),
             ("token_realm", dpm.token_realm.is_some(), "tokens", dpm.tokens.is_some()),
         ];
-        // A value that was refused has been told already.
+        // The mistake in a refused value has already been reported.
         let missing = |other: &str, is_there: bool| !is_there && child(entries, other).is_none();
         for (key, is_given, other, is_there) in needs {
             if is_given && missing(other, is_there) {

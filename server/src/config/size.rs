@@ -26,7 +26,8 @@ pub fn is_named(key: &str) -> bool {
     key == "bytes" || key.ends_with("_bytes")
 }
 
-/// Returns a decimal size with the binary unit that was probably meant: `10 MiB` for `10 MB`.
+/// Returns a decimal size with the binary unit that was probably meant, such as `10 MiB` for `10
+/// MB`.
 pub fn meant(text: &str) -> Option<String> {
     let number = text.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text.trim().get(number.len()..)?.to_ascii_uppercase();

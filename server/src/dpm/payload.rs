@@ -64,8 +64,8 @@ pub fn reading(device: Option<&DeviceInfo>, reply: &Reply) -> Option<Reading> {
             }));
             (reply.timestamp, 0)
         }
-        // A batch of a fast plot: nobody in a chat can follow it, so the newest point stands for
-        // all.
+        // In a batch of a fast plot, the newest point stands for all: nobody in a chat can follow
+        // each of them.
         Reply::TimedScalarArray(reply) => {
             let (data, micros) = (reply.data.last()?, reply.micros.last()?);
             values.push(number(*data));

@@ -53,7 +53,7 @@ pub(super) fn stop(
 }
 
 /// Moves the state of this cluster node to the others, if any is up. Returns whether nothing is
-/// left; `is_over` returns `true` if the operator doesn't wait for that.
+/// left. `is_over` returns `true` once the operator no longer waits for this.
 fn move_out(running: &RunningShards, cluster: &RunningCluster, is_over: impl Fn() -> bool) -> bool {
     if !cluster.leave() {
         info!("no other node of the cluster is up that could take over");
@@ -81,12 +81,12 @@ pub(super) fn make_room(folder: &Folder, running: &RunningShards) -> Option<Card
     cards::make_room(folder, sessions, unread.bytes)
 }
 
-/// Waits until stopping shards have ended, and keeps the sessions that they pass on, if there is a
-/// place for them. Returns whether all of them ended properly; true, too, if clients took too long.
+/// Waits until stopping shards have ended, and keeps the sessions that they hand on, if there is a
+/// place for them. Returns whether all shards ended properly; true, too, if clients took too long.
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if the operator doesn't wait for that: `is_over` returns `true`.
+/// [`CommandFailure::Failed`] once `is_over` returns `true`, because the operator no longer waits.
 pub(super) fn finish(
     running: RunningShards,
     mut place: Option<CardPlace>,
@@ -119,6 +119,6 @@ const MOVES: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(20);
 /// The time that clients may take to read the end of their streams.
 const PATIENCE: Duration = Duration::from_secs(7);
-/// The same when everything else is done: clients that can resume their sessions already wait for
-/// the next process.
+/// The time that clients may take for this if everything else is done: those that can resume their
+/// sessions already wait for the next process.
 const FAREWELL: Duration = Duration::from_secs(1);

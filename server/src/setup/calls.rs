@@ -62,8 +62,8 @@ fn text(domain: &str, secret: &str, addresses: &[IpAddr]) -> String {
     let networks = INNER.iter().map(|range| format!("denied-peer-ip={range}\n"));
     text.extend(networks);
     for address in addresses {
-        // Behind a router, its own address differs from the public one. Writing to a string can't
-        // fail.
+        // Behind a router, the machine's own address differs from the public one. Writing to a
+        // string can't fail.
         let _ = writeln!(text, "{}={address}", if address.is_ipv4() { "external-ip" } else { "relay-ip" });
     }
     text

@@ -18,8 +18,8 @@ const UNIT_FILE: &str = "/etc/systemd/system/rookery.service";
 /// The unit of the package.
 const UNIT: &str = include_str!("../../../packaging/rookery.service");
 
-/// Returns whether this machine runs services of systemd, or has the package, and we may create
-/// one.
+/// Returns whether services of systemd run on this machine, or the package is installed, and we may
+/// create a service.
 pub fn has_services() -> bool {
     rustix::process::geteuid().is_root() && (Path::new(BOOTED).is_dir() || has_packaged_unit())
 }

@@ -31,7 +31,7 @@ pub struct DnsRecord {
 pub enum RecordData {
     /// `A` or `AAAA`.
     Address(IpAddr),
-    /// The same, if only a router knows the address.
+    /// `A` or `AAAA`, with an address that only a router knows.
     SomeAddress,
     /// `SRV`: the port at a host.
     Service(u16, String),
@@ -71,7 +71,7 @@ pub fn wanted(config: &ServerConfig, addresses: &[IpAddr], federation: bool) -> 
     config.domains.iter().flat_map(|domain| of_domain(config, domain, addresses, federation)).collect()
 }
 
-/// Returns the records for one of them; none if it isn't served.
+/// Returns the records for one domain; none if it isn't served.
 fn wanted_of(config: &ServerConfig, name: &str, addresses: &[IpAddr]) -> Vec<DnsRecord> {
     let domain = config.domains.iter().filter(|domain| domain.name == name);
     domain.flat_map(|domain| of_domain(config, domain, addresses, config.federates())).collect()
@@ -140,7 +140,8 @@ pub fn look(
     records: &[DnsRecord],
     addresses: &[IpAddr],
 ) -> Result<Vec<Look>, CommandFailure> {
-    // In parallel, so that an unreachable resolver takes the time of one record and not of each.
+    // The look-ups run in parallel, so that an unreachable resolver takes the time of one record
+    // and not of each.
     let share = records.len().div_ceil(AT_ONCE).max(1);
     let looks: Result<Vec<Vec<Look>>, CommandFailure> = thread::scope(|scope| {
         let look = |records: &[DnsRecord]| {
@@ -164,7 +165,7 @@ fn look_at(lookups: &Lookups, record: &DnsRecord, addresses: &[IpAddr]) -> Resul
     let found = lookups.addresses(&record.name)?;
     let is_ours = match &record.data {
         RecordData::Address(ip) => found.contains(ip),
-        // It isn't known which of them is the router's.
+        // It isn't known which of the addresses is the router's.
         _ if addresses.is_empty() => !found.is_empty(),
         _ => found.iter().any(|ip| addresses.contains(ip)),
     };
@@ -200,11 +201,11 @@ pub fn words(records: &[DnsRecord], looks: &[Look]) -> String {
     records.iter().enumerate().map(line).collect()
 }
 
-/// Waits until DNS has all of them, and prints each as it appears.
+/// Waits until DNS has all records, and prints each as it appears.
 ///
 /// # Errors
 ///
-/// As [`look`].
+/// The errors of [`look`].
 pub fn wait_for(asked: &ResolverSettings, records: &[DnsRecord], addresses: &[IpAddr]) -> Result<(), CommandFailure> {
     let mut waiting = records.to_vec();
     let mut pause = FIRST_PAUSE;

@@ -72,7 +72,8 @@ pub fn verify(source: &ConfigSource, ends: &Ends, shown: ShownAs) -> Result<(), 
     Ok(())
 }
 
-/// Returns the database to copy from, this server's own if none is named, and the one to copy to.
+/// Returns the database to copy from, which is this server's own if none is named, and the one to
+/// copy to.
 fn addresses(source: &ConfigSource, ends: &Ends) -> Result<(EndAddress, EndAddress), CommandFailure> {
     let store = source.read()?.store;
     let own = || database::address(&source.folder, &store);
@@ -130,15 +131,15 @@ fn same(tables: &[Compared]) -> Result<(), CommandFailure> {
     }
 }
 
-/// A progress bar of a copy, at a terminal.
+/// The progress bar of a copy, on a terminal.
 pub struct Bar {
     bar: ProgressBar,
-    /// The time of the last portion.
+    /// The time of the last progress.
     moved: Arc<Mutex<Instant>>,
 }
 
 impl Bar {
-    /// Creates an empty bar. It reports once if there is no progress for long.
+    /// Creates an empty bar, which warns once if there is no progress for long.
     pub fn new() -> Bar {
         let bar = ProgressBar::new(0);
         if let Ok(style) = ProgressStyle::with_template(STYLE) {

@@ -62,7 +62,7 @@ struct AccountImport<'a> {
     seen: HashMap<Jid, u64>,
     added: u64,
     wrong: u64,
-    /// Accounts that have rights by their names, and those of them that were added.
+    /// Accounts that have rights because of their names, and those of them that were added.
     named: Set<Jid>,
     told: Vec<Jid>,
 }
@@ -104,7 +104,7 @@ impl AccountImport<'_> {
             let (rows, end) = match self.batch(file, &mut input, &mut line) {
                 Ok(batch) => batch,
                 Err(failure) => {
-                    // Accounts that are still being written are waited for, and count.
+                    // Accounts that are still being written are waited for, and are counted.
                     writing.take().map_or(Ok(()), |writing| self.finish(writing))?;
                     return Err(failure);
                 }
@@ -152,7 +152,7 @@ impl AccountImport<'_> {
                 self.row(*line, &bytes)
             };
             match row {
-                // It counts as progress once it is hashed.
+                // A line counts as progress once its password is hashed.
                 Ok(Some(row)) => rows.push(row),
                 Ok(None) => self.bar.inc(bytes_read),
                 Err(reason) => {
@@ -208,7 +208,7 @@ impl AccountImport<'_> {
         let mut hashed = thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let mut all = work();
-            // A thread that panicked has printed so; its rows are missing from the sum.
+            // A thread that panicked has printed that; its rows are missing from the sum.
             all.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
             all
         });

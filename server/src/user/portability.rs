@@ -25,8 +25,8 @@ use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
-/// Exports an account, or with a domain all of its accounts, to a new file or, with `-`, to
-/// standard output. An existing file is left alone.
+/// Exports an account or, given a domain, all of its accounts. It writes to a new file or, with
+/// `-`, to standard output. An existing file is left alone.
 ///
 /// # Errors
 ///
@@ -133,7 +133,7 @@ fn run(
 struct Operator<'a> {
     config: &'a ServerConfig,
     rule: &'a PasswordRule,
-    /// Accounts that have rights by their names, and those of them that were imported.
+    /// Accounts that have rights because of their names, and those of them that were imported.
     named: Set<Jid>,
     told: Vec<Jid>,
 }

@@ -16,7 +16,8 @@ use crate::welcome::say;
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if the server refuses or doesn't answer, here and below.
+/// [`CommandFailure::Failed`] if the server refuses or doesn't answer. This holds for all functions
+/// of this module.
 pub fn add(server: RunningServer<'_>, jid: &Jid, password: &str) -> Result<(), CommandFailure> {
     let body = json!({ "name": jid.local(), "password": password });
     server.ask("POST", &format!("/domains/{}/users", encoded(jid.domain())), Some(&body)).map(drop)
@@ -44,7 +45,8 @@ pub fn show(
     open: impl FnOnce() -> Result<OpenedDatabase, CommandFailure>,
     shown: ShownAs,
 ) -> Result<(), CommandFailure> {
-    // If the database is away, the server's words about that are better than those of an attempt.
+    // If the database is away, the server's message about that is better than one from an attempt
+    // to open it.
     let mut found = RunningServer::in_folder(&source.folder)?.get(&path(jid))?;
     if let Some(facts) = super::listing::facts_of(jid, &open()?)? {
         for member in ["created", "bytes"] {
