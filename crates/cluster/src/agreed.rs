@@ -2,8 +2,8 @@
 //! that connect to it.
 //!
 //! A process writes hashes of its settings into its row. Two nodes with different domains can't be
-//! one server: one of them would let a client in whose home, on the other, doesn't know the
-//! account. Other differences are only reported.
+//! one server: one would admit a client whose home, on the other, doesn't know the account. Other
+//! differences are only reported.
 
 use std::hash::Hasher;
 

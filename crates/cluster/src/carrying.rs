@@ -46,7 +46,7 @@ use crate::wire::NodeProcess;
 
 mod membership;
 
-/// The parts outside the loop that it uses.
+/// The parts of the process that the loop uses.
 pub(crate) struct Outer {
     pub engine: RedisEngine,
     pub members: Members,
@@ -65,7 +65,7 @@ pub(crate) struct CarryingLoop {
     /// The connection for everything except reading, and its number.
     pub(crate) connection: Option<RedisConnection>,
     turn: u64,
-    /// The tasks of the connection.
+    /// The tasks that use the connection.
     tasks: Vec<JoinHandle<()>>,
     /// The time since which Redis has been reachable.
     pub(crate) reachable_since: Instant,

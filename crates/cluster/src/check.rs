@@ -32,8 +32,8 @@ impl JoinFailure {
 }
 
 /// Checks the Redis of a cluster, which may be in use, without changing it: whether it can be
-/// reached and accepts the login, its version and its settings, and its latency; and, by the rows
-/// of the nodes in the database if that can be read, whether this process would fit the others.
+/// reached and accepts the login, its version, its settings and its latency. If the rows of the
+/// nodes in the database can be read, also checks whether this process would fit the other nodes.
 pub fn check(settings: &ClusterSettings, meta: Option<&dyn Meta>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let looked = match Builder::new_current_thread().enable_all().build() {
@@ -149,8 +149,8 @@ fn is_replica(replication: &str) -> bool {
     member(replication, "role").is_some_and(|role| role == "slave" || role == "replica")
 }
 
-/// Describes its persistence: nodes need none, but a failing disk may keep it from accepting writes
-/// (`stop-writes-on-bgsave-error`).
+/// Describes the persistence of Redis. Nodes need none, but a failing disk may keep Redis from
+/// accepting writes (`stop-writes-on-bgsave-error`).
 fn describe_persistence(persistence: &str) -> Vec<(Severity, String)> {
     let failed = |name: &str| member(persistence, name) == Some("err");
     if failed("rdb_last_bgsave_status") || failed("aof_last_write_status") {
@@ -192,7 +192,7 @@ fn exposed_address(addresses: &str) -> Option<&str> {
         return Some("all addresses");
     }
     let is_local = |address: &str| {
-        // With a hyphen in front, it doesn't matter if there is no such address.
+        // A hyphen in front means that the address needn't exist.
         let address = address.strip_prefix('-').unwrap_or(address);
         address == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     };
@@ -223,7 +223,7 @@ fn describe_distance(trips: &[Duration]) -> (Severity, String) {
     }
 }
 
-/// The finding if INFO is not allowed, which is one of the commands in `@dangerous`.
+/// The finding if INFO, which is one of the commands in `@dangerous`, isn't allowed.
 const UNSEEN: &str = "its version and its state can't be seen by this user, who may not use INFO (`ACL SETUSER … +info` \
                       allows it); it has to be 6.2 or later, or Valkey, and no replica";
 /// Redis 6.2 has the commands that inboxes need: `XADD … NOMKSTREAM` and `XTRIM … MINID`.

@@ -20,7 +20,8 @@ use crate::wire::NodeProcess;
 /// The differences between the clocks of other processes and this one's.
 #[derive(Debug, Default)]
 pub struct PeerClocks {
-    /// The last observations of each, in milliseconds; positive if the other clock is ahead.
+    /// The last observations of each process, in milliseconds; positive if the other clock is
+    /// ahead.
     seen: BTreeMap<NodeProcess, VecDeque<i64>>,
 }
 
@@ -66,7 +67,7 @@ impl PeerClocks {
 pub fn ahead_ms(found: &FoundLease, unix_ms: u64) -> Option<i64> {
     let mut parts = found.text.split(':').skip(1);
     let (theirs, lasts): (i64, i64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    // Behind them come the homes that it uses.
+    // After these come the homes that the process uses.
     parts.next()?;
     let age = lasts.saturating_sub(found.remaining_ms).max(0);
     Some(theirs.saturating_add(age).saturating_sub(i64::try_from(unix_ms).ok()?))
@@ -81,7 +82,7 @@ pub fn stamped(text: &str, unix_ms: u64, lasts: Duration) -> String {
     }
 }
 
-/// Returns whether two clocks are so far apart that somebody should mend them.
+/// Returns whether two clocks are so far apart that an operator should correct them.
 pub fn is_apart(ahead_ms: i64) -> bool {
     ahead_ms.unsigned_abs() > APART_MS
 }

@@ -56,8 +56,8 @@ pub struct CourierLetter<S> {
     pub body: Vec<u8>,
     /// True if the node's next process may read it as well, after this one has ended.
     pub outlives: bool,
-    /// True if its share is given up when the reader's process has read it, because its
-    /// consequences wait for letters that are only written once the share is gone.
+    /// True if its share is given up when the reader's process has read it. Its consequences then
+    /// wait for letters that are only written once the share is gone.
     pub until_read: bool,
     /// The share that is kept until it has been handled.
     pub share: Option<S>,
@@ -182,8 +182,8 @@ impl<S> Courier<S> {
     }
 
     /// Records the process that a node has now, and its number of shards. Returns the letters that
-    /// its last process had not handled: it may have read them, and the shards that wrote them send
-    /// them again, marked as possible repetitions.
+    /// the node's last process had not handled. Since it may have read them, the shards that wrote
+    /// them send them again marked as possible repetitions.
     pub fn meet(&mut self, process: NodeProcess, shards: u16) -> Vec<CourierLetter<S>> {
         let peer = self.peers.entry(process.node).or_insert_with(|| CourierPeer::new(process, shards));
         if peer.process == process {
@@ -247,7 +247,7 @@ impl<S> Courier<S> {
     }
 
     /// Returns letters that have waited too long for unreachable nodes, each with the process that
-    /// it was for: lines to that process have a gap.
+    /// it was for: the lines to that process have a gap.
     pub fn expired(&mut self, now_ms: u64) -> Vec<(NodeProcess, CourierLetter<S>)> {
         self.now_ms = now_ms;
         if self.is_over {
@@ -279,9 +279,9 @@ impl<S> Courier<S> {
         .collect()
     }
 
-    /// Records that others have taken over from this process: it sends nothing more, not even
-    /// confirmations, and accepts no letters. Their writers send them to the new homes; its own
-    /// letters are kept, so that they don't count as handled.
+    /// Records that others have taken over from this process. It sends nothing more, not even
+    /// confirmations, and accepts no letters. The writers of the letters to it send them to the new
+    /// homes. Its own letters are kept, so that they don't count as handled.
     pub fn end(&mut self) {
         self.is_over = true;
     }
@@ -346,7 +346,7 @@ impl<S> Courier<S> {
         let is_torn = header.first > peer.read.saturating_add(1);
         if is_torn {
             peer.read = header.first - 1;
-            // Their writer doesn't wait for them any more.
+            // The writer no longer waits for them.
             peer.at_work = peer.at_work.split_off(&header.first);
         }
         let reminder = number_in(&letters, REMINDER).unwrap_or_default();
@@ -384,7 +384,7 @@ impl<S> Courier<S> {
     /// Records that the letters of an entry have been handled, for which its writer waits.
     pub fn handled(&mut self, from: NodeProcess, seq: u64) {
         if let Some(peer) = self.peers.get_mut(&from.node).filter(|peer| peer.process == from) {
-            // True only for entries that can be named.
+            // This is true only of entries that can be named.
             peer.is_urgent |= peer.at_work.iter().take(MOST_NAMED).any(|at_work| *at_work == seq);
             peer.at_work.remove(&seq);
         }
@@ -407,8 +407,8 @@ impl<S> Courier<S> {
     }
 
     /// Returns whether the process may end: everything that was posted has been handled, and the
-    /// others know the same of everything that they have sent. They would send the rest once more,
-    /// to the new homes.
+    /// others know that everything that they have sent was handled here. Otherwise they would send
+    /// the rest again, to the new homes.
     pub fn may_end(&self) -> bool {
         self.is_idle() && self.peers.values().all(CourierPeer::has_told)
     }
@@ -430,7 +430,7 @@ impl<S> CourierLetter<S> {
         self.body.len() + OVERHEAD
     }
 
-    /// Returns whether it has to be handled by another process if its reader dies.
+    /// Returns whether the letter has to be handled by another process if its reader dies.
     fn is_awaited(&self) -> bool {
         self.outlives && !self.until_read && self.share.is_some()
     }
@@ -469,8 +469,8 @@ const MOST_NAMED: usize = 32;
 pub const MOST_WAITING: usize = 32 << 20;
 /// The time for which letters wait for an unreachable node, in milliseconds.
 pub const PATIENCE_MS: u64 = 30_000;
-/// The time after which a reader is reminded of entries that it has not confirmed, and after which
-/// those that it misses are sent once more, in milliseconds.
+/// The time in milliseconds after which a reader is reminded of entries that it has not confirmed,
+/// and after which entries that it misses are sent again.
 const REMIND_MS: u64 = 5_000;
 /// The time within which a writer learns that an entry was handled, in milliseconds, if it isn't
 /// urgent.

@@ -1,10 +1,10 @@
 //! The deaths of other processes: they are fenced off, their homes go to others, and so do the
 //! letters that they had not handled.
 //!
-//! A process without a lease is suspected; if it remains without one for a while, any node that
+//! A process without a lease is suspected. If it remains without one for a while, any node that
 //! notices fences it off in the database and removes its row. The row decides: all nodes notice
-//! that it is gone, and adopt the resulting homes. Each of them fences the process off first, even
-//! if another one removed the row.
+//! that it is gone, and adopt the resulting homes. Before that, each of them fences the process
+//! off, even if another one removed the row.
 //!
 //! # Invariants
 //!
@@ -240,7 +240,7 @@ impl CarryingLoop {
     }
 
     /// Warns of nodes that have other settings, and of a process that has joined with another Redis
-    /// and is silent here.
+    /// and therefore is silent here.
     fn look_for_misfits(&mut self, rows: &[(String, MemberRow)]) {
         if let Some((node, has_others, sections)) = self.other_settings(rows) {
             self.tell("settings", || match has_others {
@@ -312,6 +312,6 @@ impl CarryingLoop {
     }
 }
 
-/// The least time for which a process has to be silent beyond its lease: it renews that each
-/// second, and Redis may have forgotten it.
+/// The shortest time for which a process has to be silent after its lease has expired. It renews
+/// the lease each second, and Redis may have forgotten it.
 const DOUBT: Duration = Duration::from_secs(2);

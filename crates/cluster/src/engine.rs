@@ -81,8 +81,8 @@ impl RedisEngine {
         self.connect_with(PATIENCE).await
     }
 
-    /// Connects in order to read large answers, for which this connection waits longer: others
-    /// notice whether Redis is reachable.
+    /// Connects in order to read large answers, for which this connection waits longer. It isn't
+    /// the one that shows others whether Redis is reachable.
     ///
     /// # Errors
     /// The error of the system or of Redis.
@@ -122,7 +122,7 @@ impl RedisConnection {
     pub async fn create_inbox(&mut self, own: NodeProcess) -> Result<(), RedisError> {
         let before = NodeProcess { incarnation: own.incarnation.saturating_sub(1), ..own };
         let mut create = cmd("XADD");
-        // An entry that is trimmed at once, since a stream without entries exists as well.
+        // The entry is trimmed at once, since a stream exists without entries as well.
         create.arg(self.inbox(own)).arg("MAXLEN").arg(0).arg("*").arg("e").arg("");
         create.query_async::<()>(&mut self.connection).await?;
         self.remove_inbox(before).await
@@ -189,8 +189,8 @@ impl RedisConnection {
         Ok(answer != Value::Nil)
     }
 
-    /// Renews the lease of a process's node, or takes it again if Redis has forgotten it. Returns
-    /// `false` and leaves it alone if another process holds it.
+    /// Renews the lease of a process's node, or takes it again if Redis has forgotten it. If
+    /// another process holds it, returns `false` and leaves it alone.
     ///
     /// # Errors
     /// The error of the system or of Redis.
@@ -258,12 +258,12 @@ impl RedisConnection {
     }
 
     /// Applies writes to a process's journal atomically. Returns whether they count: if another era
-    /// has begun, or others have closed the journal, they don't, and expire unread.
+    /// has begun, or others have closed the journal, they don't, and expire without being read.
     ///
     /// # Errors
     /// The error of the system or of Redis; the writes may have been applied.
     pub async fn journal(&mut self, own: NodeProcess, era: u64, writes: Vec<JournalWrite>) -> Result<bool, RedisError> {
-        // A script that looks at the era first takes Redis three times as long.
+        // A script that checks the era first takes Redis three times as long.
         let mut all = pipe();
         all.atomic().cmd("GET").arg(self.journal_of(own));
         let mut set = BTreeSet::new();
@@ -351,7 +351,7 @@ impl RedisConnection {
         for slot in slots {
             forget.arg(self.journal_slot(own, era, slot));
         }
-        // A failure only wastes memory.
+        // If this fails, the only harm is wasted memory.
         _ = forget.query_async::<()>(&mut self.connection).await;
     }
 

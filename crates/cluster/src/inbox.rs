@@ -25,16 +25,16 @@ pub(crate) struct InboxReader {
     /// The connection for everything else.
     pub shared: RedisConnection,
     pub me: NodeProcess,
-    /// Notified when letters leave over that.
+    /// Notified when letters leave over that connection.
     pub leaving: Arc<Notify>,
 }
 
 /// The number of entries that are read at once.
 #[derive(Debug)]
 struct InboxPace {
-    /// The most, if the next entries are as large as the last ones.
+    /// The most entries that are read at once, if the next ones are as large as the last ones.
     most: usize,
-    /// Their mean size, in bytes.
+    /// The mean size of the last entries, in bytes.
     mean: usize,
 }
 
@@ -48,8 +48,8 @@ impl InboxPace {
         self.most.min(AT_ONCE_BYTES.checked_div(self.mean).unwrap_or(self.most)).max(1)
     }
 
-    /// Takes note of the entries that came when `asked` were requested. Larger ones may follow, so
-    /// the number at most doubles.
+    /// Notes the entries that came when `asked` were requested. Larger ones may follow, so the
+    /// number of requested entries at most doubles.
     fn note(&mut self, asked: usize, entries: &InboxEntries) {
         let bytes: usize = entries.iter().map(|(_, entry)| entry.len()).sum();
         if let Some(mean) = bytes.checked_div(entries.len()) {
@@ -109,7 +109,8 @@ impl InboxReader {
 /// The most entries that are read at once, and over the connection that is shared with leases.
 const AT_ONCE: usize = 64;
 const SHARED_AT_ONCE: usize = 8;
-/// The bytes that they have at most, unless it is one entry, or they are larger than the last ones.
+/// The most bytes of entries that are read at once, unless it is one entry, or they are larger than
+/// the last ones.
 const AT_ONCE_BYTES: usize = 1 << 20;
 /// The longest time for which reading a busy inbox waits for outgoing letters to be sent along
 /// with.

@@ -1,10 +1,10 @@
-//! The way of a process into its cluster: it checks that it fits its Redis and the nodes that live,
+//! The way of a process into its cluster. It checks that it fits its Redis and the live nodes,
 //! becomes a member, takes its lease, and waits until the others have adopted the new homes.
 //!
 //! # Invariants
 //!
-//! * Nothing of the cluster has changed when a process is found not to fit.
-//! * No process serves clients while one that lives uses other homes.
+//! * If a process is found not to fit, nothing of the cluster has changed by then.
+//! * No process serves clients while a live one uses other homes.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ pub(crate) async fn enter(settings: &ClusterSettings, shards: u16, members: &Mem
     let (engine, addresses) = engine(settings, meta).await?;
     let mut connection = engine.connect().await?;
     let (mark, rows) = expect_fit(&mut connection, settings, meta).await?;
-    // A process whose row others have removed may have renewed its lease once when it woke.
+    // A process whose row others have removed may have renewed its lease once more when it woke.
     if let Some(number) = members::find_number(meta, &settings.node).await? {
         wait_for_lease(&mut connection, number, settings).await?;
     }
@@ -56,8 +56,8 @@ pub(crate) async fn enter(settings: &ClusterSettings, shards: u16, members: &Mem
     let table = NodeTable::joining(settings.node.clone(), joined, rows);
     let entered = take_place(engine, &mut connection, members, table, settings).await;
     if entered.is_err() && is_newcomer {
-        // Others would wait for it until its lease has expired. If it has a predecessor, the next
-        // process continues with that one's journal.
+        // Others would wait for this process until its lease has expired. If it has a predecessor,
+        // the next process continues with that one's journal.
         _ = members::withdraw(meta, me).await;
         _ = connection.remove_inbox(me).await;
         _ = connection.end_lease(me).await;
@@ -116,7 +116,7 @@ async fn take_place(
     let rows = members::all(meta).await?;
     fence_off(fencing, &table.gone(&rows)).await?;
     table.update(rows);
-    // The ids of processes that are gone are in the archives of homes that are here now.
+    // Archives whose homes are here now contain ids that were given by processes that are gone.
     let latest = marks::signs(meta).await?.into_values().max().unwrap_or_default();
     table.raise_floor(latest.saturating_add(SIGNS_MS), unix_ms());
     take_lease(connection, &table, settings).await?;
@@ -238,8 +238,8 @@ async fn wait_for_lease(
     Ok(())
 }
 
-/// Takes the lease of this process's node. An earlier process that wakes now renews it until it has
-/// read in the database that it is over, which takes it a second.
+/// Takes the lease of this process's node. If an earlier process wakes now, it renews the lease
+/// until it has read in the database that it is over, which takes it a second.
 ///
 /// # Errors
 /// [`JoinFailure::NameTaken`] if another process keeps the lease; the error of Redis.
@@ -259,11 +259,11 @@ async fn take_lease(
 }
 
 /// Waits until the live nodes use the same table as this one, so that no account has two homes.
-/// Nodes that join at the same time are in the table as soon as the database has them.
+/// Nodes that join at the same time are in the table as soon as they are in the database.
 ///
 /// # Errors
-/// [`JoinFailure::OtherDatabase`] and [`JoinFailure::Unnoticed`] if a node that lives doesn't adopt
-/// the table; the errors of the database and of Redis.
+/// [`JoinFailure::OtherDatabase`] and [`JoinFailure::Unnoticed`] if a live node doesn't adopt the
+/// table; the errors of the database and of Redis.
 async fn wait_for_others(
     connection: &mut RedisConnection,
     members: &Members,
@@ -298,8 +298,8 @@ async fn wait_for_others(
     }
 }
 
-/// Returns the reason why a process whose row is gone can't continue: another process may have its
-/// own row there.
+/// Returns the reason why a process whose row is gone can't continue. If another process of its
+/// node has the row, the name is taken.
 fn superseded(node: &str, has_successor: bool) -> JoinFailure {
     match has_successor {
         true => JoinFailure::NameTaken(node.to_owned()),
@@ -341,7 +341,8 @@ async fn find_away(connection: &mut RedisConnection, table: &NodeTable) -> Resul
     Ok(away)
 }
 
-/// The time for which a process may go on after its last sign in the database, in milliseconds.
+/// The longest time for which a process may have continued after its last sign in the database, in
+/// milliseconds.
 const SIGNS_MS: u64 = 5_000;
 /// The words about a node with other settings.
 pub(crate) const OTHER_SETTINGS: &str = "a node of the cluster has other settings than this one, and its accounts go by those; \

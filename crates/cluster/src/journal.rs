@@ -7,14 +7,14 @@
 //! * A new connection, or a failed write, begins an era: all shards write everything they have, and
 //!   older eras are never read.
 //! * If Redis accepts nothing for two seconds, the custody ends without it, but not before the
-//!   database says that the era doesn't count, so that no node continues a session that lacks
+//!   database says that the era doesn't count. So no node continues a session that lacks
 //!   acknowledged data.
 //! * Writes use the same connection as letters, and go before the letters that their shard posted
 //!   after them: no other node has read anything that the journal lacks.
 //! * A reader closes a journal first: its process gets no confirmation for further writes. The
 //!   journal of a process that ended in order is never read.
 //! * Reading removes nothing. What was read is removed when the reader's own journal has it. If the
-//!   reader's process continues without a journal, nobody reads those data any more either.
+//!   reader's process continues without a journal, nobody reads that data any more either.
 //! * Everything in Redis expires, unless its process renews it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,10 +47,10 @@ pub(crate) struct JournalState {
     held: Vec<(usize, Vec<Custody>)>,
     /// The slots that the era has.
     slots: BTreeSet<u16>,
-    /// The time at which these were renewed.
+    /// The time at which these slots were last renewed.
     renewed: Option<Instant>,
-    /// The parts of others' journals that shards have read, and their own journals don't have
-    /// completely, by shard and process.
+    /// The parts of others' journals that shards have read and that their own journals don't have
+    /// completely yet, by shard and process.
     reading: BTreeMap<(usize, NodeProcess), Vec<JournalPart>>,
     /// The counts of data that was sent to Redis.
     given: JournalSeen,
@@ -244,7 +244,8 @@ impl CarryingLoop {
         });
     }
 
-    /// Records which parts of journals were read for a shard that had asked for that of a process.
+    /// Records which parts of journals were read for a shard that had asked for the journal of a
+    /// process.
     pub(crate) fn looked_up(&mut self, shard: usize, process: NodeProcess, parts: Vec<JournalPart>) {
         self.journal.reading.entry((shard, process)).or_default().extend(parts);
     }

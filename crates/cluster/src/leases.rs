@@ -42,11 +42,11 @@ impl Leases {
 pub(crate) struct LookedAtLease {
     pub process: NodeProcess,
     pub has_lease: bool,
-    /// The milliseconds by which its clock is ahead, if it has one.
+    /// The milliseconds by which the clock of its process is ahead, if the lease shows a time.
     pub ahead_ms: Option<i64>,
 }
 
-/// The part outside the loop that renews this process's lease and checks those of others.
+/// The code that renews this process's lease and checks those of others, outside the loop.
 pub(crate) struct LeaseKeeper {
     pub engine: RedisEngine,
     pub connection: RedisConnection,

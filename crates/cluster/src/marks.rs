@@ -1,15 +1,15 @@
 //! The mark of the Redis that the nodes of a database use: all have to use the same one.
 //!
-//! Nodes on one database with two Redis would see nothing of each other's leases, and take over
-//! from each other again and again. So each Redis has a *mark*, a random number that the first node
-//! there chooses, and each process writes the mark that it has found into its row. If a row has
-//! another mark than this Redis, and its process has no lease here, it may have died, and Redis may
-//! have lost its memory; or it lives with another Redis. The database tells: each process gives a
-//! *sign* there every few seconds.
+//! Two nodes on one database that use different Redis servers would see nothing of each other's
+//! leases, and take over from each other again and again. So each Redis has a *mark*, a random
+//! number that the first node there chooses, and each process writes the mark that it has found
+//! into its row. Suppose that a row has another mark than this Redis, and that its process has no
+//! lease here. Then the process may have died, and Redis may have lost its memory; or it lives with
+//! another Redis. The database shows which: each process gives a *sign* there every few seconds.
 //!
 //! # Invariants
 //!
-//! * No process joins while another one lives that uses another Redis.
+//! * No process joins while a live one uses another Redis.
 //! * A Redis that has lost its memory keeps no process from joining: those that live get leases
 //!   there at once, and those that have died give no signs.
 //! * Of two processes that join at the same time, the one with the lower number is not refused.
@@ -29,7 +29,7 @@ use crate::members::{self, MemberRow, NotJoined};
 use crate::wire::NodeProcess;
 
 /// Returns the processes, with the names of their nodes, that may use another Redis than the one
-/// with this mark: they have found another mark when they joined.
+/// with this mark, since they found another mark when they joined.
 pub fn suspects(rows: &[(String, MemberRow)], mark: u64) -> Vec<(String, NodeProcess)> {
     let is_other = |row: &MemberRow| row.notes.mark.is_some_and(|other| other != mark);
     let of = |row: &MemberRow| NodeProcess { node: row.number, incarnation: row.incarnation };
@@ -47,7 +47,7 @@ pub(crate) async fn expect_none_elsewhere(
     mark: u64,
     own: Option<u16>,
 ) -> Result<(), JoinFailure> {
-    // Those that have only lost their connection to this Redis get leases here at first.
+    // Processes that have only lost their connection to this Redis get leases here meanwhile.
     let (mut before, mut is_told) = (signs(meta).await?, false);
     for is_last in [false, true] {
         let until = Instant::now() + PATIENCE;

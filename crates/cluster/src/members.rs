@@ -1,13 +1,13 @@
 //! The members of a cluster: rows in the database that all nodes share.
 //!
 //! The database decides who is a member and under which number; Redis only shows who is alive. All
-//! data here are entries of lists ([`Meta`]), each in its own row.
+//! data here is in entries of lists ([`Meta`]), each in its own row.
 //!
 //! # Invariants
 //!
 //! * No two processes ever have the same numbers.
 //! * A row is changed or removed only if it is unchanged since it was read: a slow process never
-//!   overwrites a later one with the same name.
+//!   overwrites the row of a later one with the same name.
 //! * A process without a row is fenced off ([`Fencing`]): before the row is removed, and again by
 //!   each process that notices, before it takes over a home.
 
@@ -50,7 +50,7 @@ pub struct MemberRow {
     pub journals_from: u32,
 }
 
-/// The surroundings of a process, which those of all nodes have to share. A process of an earlier
+/// The surroundings of a process, which have to be the same for all nodes. A process of an earlier
 /// version doesn't state them, and is not refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberNotes {
@@ -207,7 +207,7 @@ async fn found(meta: &dyn Meta) -> Result<Vec<(String, MemberRow, Vec<u8>)>, Not
 /// more from then on.
 ///
 /// # Errors
-/// The error of the database; another process was faster.
+/// The error of the database, or another process was faster.
 pub async fn join(
     meta: &dyn Meta,
     fencing: &dyn Fencing,
@@ -229,7 +229,7 @@ pub async fn join(
     if meta.add_entry(PROCESSES, &claim, name.as_bytes().to_vec(), MOST).await? != Added::Done {
         return Err(NotJoined::Taken);
     }
-    // Done before others know the process, since they fence off processes with rows.
+    // This is done before others know the process, since they fence off processes that have rows.
     fencing.enlist(ProcessWriter { node: number, incarnation }).await?;
     let JoiningMember { shards, public_host, notes } = joining;
     let (leaves, letters, journals_from) = (false, LetterVersions::OWN, incarnation);
@@ -264,8 +264,8 @@ async fn write(meta: &dyn Meta, name: &str, row: MemberRow) -> Result<MemberRow,
     Err(NotJoined::Taken)
 }
 
-/// Returns the numbers of a node's processes that are not cleaned up, in order: that of its last
-/// one, and those that ended while they joined.
+/// Returns the numbers of a node's processes that are not cleaned up, in order: those of processes
+/// that ended while they joined, and that of its last one.
 async fn processes(meta: &dyn Meta, number: u16) -> Result<BTreeSet<u32>, NotJoined> {
     let of_node = |claim: &str| {
         let (node, incarnation) = claim.split_once('.')?;
@@ -397,7 +397,7 @@ const NUMBERS: &str = "cluster numbers";
 const PROCESSES: &str = "cluster processes";
 /// The most entries that a list may have.
 const MOST: usize = 10_000;
-/// The attempts to write a row that others may change in between: it can be removed once.
+/// The attempts to write a row that others may change in between. They can remove it once at most.
 const ATTEMPTS: usize = 3;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Chooses the node of each slot: the one whose name and the slot's number together have the
-//! highest hash, so that a node that joins or leaves moves its own share of the slots and no other.
+//! Chooses the node of each slot: the one for which the hash of its name and the slot's number is
+//! the highest. So a node that joins or leaves moves its own share of the slots and no other.
 
 use std::hash::Hasher;
 

@@ -1,8 +1,8 @@
-//! Reads the journal of a dead process, and those that this one was reading itself when it died,
-//! without I/O: decides what to ask Redis for, and what of it counts.
+//! Reads the journal of a dead process, and those that this process was reading itself when it
+//! died, without I/O: decides what to ask Redis for, and what of it counts.
 //!
-//! Nothing is removed by reading: the answers may be lost, and the reader may die. It says
-//! afterwards which parts it has read, and these are removed when its own journal has them.
+//! Reading removes nothing, since the answers may be lost and the reader may die. The reader
+//! reports afterwards which parts it has read, and these are removed when its own journal has them.
 
 use std::collections::VecDeque;
 
@@ -133,8 +133,8 @@ fn of((node, incarnation): (u16, u32)) -> NodeProcess {
 
 /// The number of slots that are read at once.
 const AT_ONCE: usize = 64;
-/// The most journals that are read one behind the other: all but the first are of processes that
-/// died while they took over from the next.
+/// The most journals that are read one after another. All but the first belong to processes that
+/// died while they took over from the next one.
 const MOST_JOURNALS: usize = 32;
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
                 }
                 JournalQuestion::Read(part) => {
                     order.push(part.process.incarnation);
-                    // A session that each has, with the process as its state.
+                    // Each journal has a session whose state is the number of its process.
                     reader.read(vec![(b"ca@x/r".to_vec(), part.process.incarnation.to_be_bytes().to_vec())]);
                 }
             }

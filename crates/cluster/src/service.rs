@@ -144,8 +144,8 @@ impl std::fmt::Debug for RunningCluster {
 }
 
 impl RunningCluster {
-    /// Stops accepting letters from others, before the shards end: their writers keep them for the
-    /// next homes.
+    /// Stops accepting letters from others, before the shards end: their writers keep the letters
+    /// for the next homes.
     pub fn stop_reading(&self) {
         _ = self.posted.events.send(ServiceEvent::Deaf);
     }
@@ -206,7 +206,7 @@ pub fn join(settings: &ClusterSettings, shards: usize, members: Members) -> Resu
             Err(failed) => return drop(tell.send(Err(failed))),
         };
         _ = tell.send(Ok((table.view(), addresses, away)));
-        // If nothing arrives, the process doesn't start after all.
+        // If nothing arrives, the process won't start after all.
         let Ok((door, ends)) = begun.await else { return };
         let outer = Outer { engine, members, lease: settings.lease, door, ends: Some(ends) };
         CarryingLoop::new(outer, table, of_thread, joining).run(events).await;
@@ -337,7 +337,7 @@ pub(crate) enum ServiceEvent {
     /// The letters in the entry with this process and number were handled.
     Handled(NodeProcess, u64),
     /// Others have taken over: another process holds the lease of this node, or the database
-    /// refuses its writes.
+    /// refuses this process's writes.
     Superseded,
     /// The rows of the database.
     Rows(Vec<(String, MemberRow)>),
@@ -346,7 +346,7 @@ pub(crate) enum ServiceEvent {
     /// A silent process has no homes any more: this node has taken them over, or found that another
     /// one has.
     TakenOver(NodeProcess, Result<bool, NotJoined>),
-    /// A process doesn't hand on in time what lives at homes of this one.
+    /// This process doesn't hand on in time the data of homes that this node has now.
     Overdue(NodeProcess),
     /// The rows can't be read.
     NoRows(NotJoined),
@@ -375,7 +375,7 @@ pub(crate) enum ServiceEvent {
     Stop,
 }
 
-/// The time for which letters wait for others that could be sent with them, at each end: a message
+/// The time for which letters wait for others that can be sent with them, at each end. A message
 /// passes three nodes at most, and should arrive within 20 ms.
 pub(crate) const LINGER: Duration = Duration::from_millis(3);
 /// The time limit for finding out whether other nodes are up.

@@ -79,7 +79,7 @@ impl RedisSource {
                 let at = primary_by(sentinels, name).await?;
                 let client = Client::open(primary.clone().set_addr(address_at(primary.addr(), &at)?))?;
                 let mut connection = open(&client, patience).await?;
-                // A former primary may not know yet that it isn't one any more.
+                // A former primary may not know yet that it is no longer one.
                 let role: Vec<Value> = cmd("ROLE").query_async(&mut connection).await?;
                 match role.first().and_then(|role| String::from_redis_value_ref(role).ok()).as_deref() {
                     Some("master") => Ok(RedisWay::Primary(connection, at)),

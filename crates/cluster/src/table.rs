@@ -47,8 +47,8 @@ impl NodePlace {
         NodeProcess { node: self.row.number, incarnation: self.row.incarnation }
     }
 
-    /// Adopts the surroundings that a process states, which decide about no home. Returns its row
-    /// with the surroundings and versions of letters that are known of it.
+    /// Adopts the surroundings that a process states, which don't decide about any home. Returns
+    /// its row with everything that is known of its surroundings and its versions of letters.
     fn adopt_notes(&mut self, row: MemberRow) -> MemberRow {
         if row.notes != MemberNotes::default() {
             self.row.notes.clone_from(&row.notes);
@@ -64,8 +64,8 @@ impl NodeTable {
         Self { places: vec![NodePlace { name, row, is_member: true }], floor_ms: 0 }
     }
 
-    /// Returns the table of a joining node, with the rows that it found before: nodes that are gone
-    /// later have had homes that then belong to it.
+    /// Returns the table of a joining node, with the rows that it found before. Nodes in these rows
+    /// that are gone later have had homes that then belong to the joining node.
     pub fn joining(name: String, joined: JoinedMember, found: Vec<(String, MemberRow)>) -> Self {
         let JoinedMember { row, .. } = joined;
         let mut table = Self::new(name.clone(), row.clone());
@@ -85,8 +85,8 @@ impl NodeTable {
     }
 
     /// Records the time of day of a process whose homes are elsewhere now, by its own clock: ids of
-    /// archives at those homes won't be below it. A clock that is farther ahead of this machine's
-    /// than the clock of a node may be is ignored. Both are in milliseconds since 1970.
+    /// archives at those homes won't be below it. The time is ignored if the clock is farther ahead
+    /// of this machine's than the clock of a node may be. Both are in milliseconds since 1970.
     pub fn raise_floor(&mut self, unix_ms: u64, now_unix_ms: u64) {
         self.floor_ms = self.floor_ms.max(unix_ms.min(now_unix_ms + FAR_APART_MS));
     }
@@ -161,7 +161,8 @@ impl NodeTable {
         }
         for place in self.places.iter_mut().skip(1).filter(|place| place.is_member) {
             let row = rows.iter().find(|(name, _)| *name == place.name).map(|(_, row)| row.clone());
-            // A command of an earlier version leaves out fields of a process that it doesn't know.
+            // A command of an earlier version leaves out the fields of a process that it doesn't
+            // know.
             let row = row.map(|row| match (row.number, row.incarnation) == (place.row.number, place.row.incarnation) {
                 true => place.adopt_notes(row),
                 false => row,

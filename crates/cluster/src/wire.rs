@@ -69,11 +69,11 @@ pub struct CarriedMail<'a> {
 /// The reason why bytes are no entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
-    /// They don't begin like one.
+    /// The bytes don't begin like an entry.
     Magic,
-    /// They are in another version.
+    /// The bytes are in another version.
     Version(u8),
-    /// They end too early, or a length is too large.
+    /// The bytes end too early, or a length is too large.
     Short,
 }
 

@@ -2,10 +2,10 @@
 //! few nodes and two slots, for a number of faults and changes.
 //!
 //! The server itself decides which homes follow from which rows ([`NodeTable`]). The model follows
-//! the server, in the words of its code, in a shard's steps when its homes change
+//! the server's code, in its own words, in the steps of a shard whose homes change
 //! (`rookery_hub::moves`, `parting` and `arriving`), in fencing a process off before its row is
 //! removed ([`members`](rookery_cluster::members)), and in the order of letters between two
-//! processes ([`courier`](rookery_cluster::courier)). The model leaves out what a home gives up
+//! processes ([`courier`](rookery_cluster::courier)). It leaves out that a home gives things up
 //! after waiting for too long: here no process is late unless it is paused or dead.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -299,7 +299,7 @@ impl ModelState {
         self.nodes.get(&process).is_none_or(|node| node.stands_still)
     }
 
-    /// Returns the next steps that a running process may take by itself.
+    /// Returns the next steps that a running process can take by itself.
     fn own_steps(&self, own: ModelProcess, decisions: &mut Decisions, steps: &mut Vec<(String, Self)>) {
         let node = &self.nodes[&own];
         if self.fenced.contains(&own) || !is_among(own, &self.rows) {
@@ -356,7 +356,7 @@ impl ModelState {
                 events.push((format!("{own:?} stands still"), faulty(stands(own, true))));
             }
         }
-        // That takes seconds, in which all have done what they could.
+        // This takes seconds, in which all others have done what they could.
         let has_judge = at_rest && self.nodes.values().any(|node| !node.stands_still);
         for process in processes(&self.rows).filter(|process| has_judge && self.is_silent(*process)) {
             let mut next = self.clone();

@@ -41,7 +41,7 @@ impl Memo for Attachment {
 }
 
 impl World {
-    /// Takes note that a component is connected to this shard, or is no longer.
+    /// Notes that a component is connected to this shard, or is no longer.
     pub(crate) fn attach(&mut self, name: &str, is_here: bool) {
         if is_here {
             self.out.attached.here.insert(name.into());

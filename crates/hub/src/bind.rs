@@ -67,7 +67,7 @@ impl World {
         self.session_at(link).is_some_and(|session| session.gone)
     }
 
-    /// Takes note that the connection of a session is gone. Its remaining stanzas are processed
+    /// Notes that the connection of a session is gone. Its remaining stanzas are processed
     /// first, then it ends; see [`Event::Released`].
     pub fn closed(&mut self, link: Link) {
         let Some(session) = self.at_mut(link) else {
@@ -214,7 +214,7 @@ impl World {
         }
     }
 
-    /// Takes note that a continuation of the session is done, and processes the stanzas that waited
+    /// Notes that a continuation of the session is done, and processes the stanzas that waited
     /// behind it.
     pub(crate) fn lane_done(&mut self, session: SessionRef) {
         if let Some(found) = self.session_mut(session) {

@@ -46,7 +46,7 @@ impl Custody {
         (custody, settled)
     }
 
-    /// Takes note that a message in this custody was refused: its sender has to hear of that before
+    /// Notes that a message in this custody was refused: its sender has to hear of that before
     /// the message counts as handled.
     pub fn refuse(&self) {
         self.0.has_refused.store(true, Ordering::Release);
@@ -249,7 +249,7 @@ impl Ledger {
         self.sure = count;
     }
 
-    /// Takes note that the error of a message has come for the client. The message may be one that
+    /// Notes that the error of a message has come for the client. The message may be one that
     /// is not sure yet, since other nodes don't record their refusals in this ledger.
     pub(crate) fn note_error(&mut self) {
         let is_at_work = self.handled != self.sure;
@@ -261,7 +261,7 @@ impl Ledger {
         self.doubtful.is_some()
     }
 
-    /// Takes note that the client has heard of all that was refused so far.
+    /// Notes that the client has heard of all that was refused so far.
     pub(crate) fn clear(&mut self) {
         self.doubtful = None;
     }
@@ -308,7 +308,7 @@ impl Balance {
         self.settled().filter(|_| !is_untold).unwrap_or(self.sure)
     }
 
-    /// Takes note that the error of a message has come for the session, and nobody was there to
+    /// Notes that the error of a message has come for the session, and nobody was there to
     /// hear of it.
     pub(crate) fn note_error(&self) {
         if self.settled().is_none() {

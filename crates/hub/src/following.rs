@@ -49,7 +49,7 @@ impl World {
         })
     }
 
-    /// Takes note of the number of the connection that a session has on another node.
+    /// Notes the number of the connection that a session has on another node.
     pub fn set_line(&mut self, link: Link, line: u64) {
         self.keep_line(link, line);
         self.touch(link);

@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// Takes note that a batch was carried out, so that the journal has the counts in it.
+    /// Notes that a batch was carried out, so that the journal has the counts in it.
     fn journaled(&mut self, number: u64) {
         let Some(journal) = &mut self.people.journal else { return };
         journal.batches.waits = journal.batches.waits.saturating_sub(1);

@@ -37,7 +37,7 @@ impl EndedSessions {
         self.0.push_back((id, owner, balance));
     }
 
-    /// Takes note that the error of a message has come for a session of an account that is not here
+    /// Notes that the error of a message has come for a session of an account that is not here
     /// any more.
     pub(crate) fn note_error(&self, owner: JidRef<'_>) {
         let of_owner = self.0.iter().filter(|(_, of, _)| of.as_str() == owner.bare_str());

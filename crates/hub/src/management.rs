@@ -256,7 +256,7 @@ impl World {
         self.outboxes.push_element(link, &Packet::element(&answer.finish()));
     }
 
-    /// Takes note that a client has handled that many stanzas (§4).
+    /// Notes that a client has handled that many stanzas (§4).
     ///
     /// # Errors
     /// They are more than it was sent (§6).
@@ -270,7 +270,7 @@ impl World {
         acknowledged.map_err(|TooHigh { sent }| StreamError::HandledCountTooHigh { h, sent })
     }
 
-    /// Takes note of the number of stanzas that a client which resumes its session says it has
+    /// Notes the number of stanzas that a client which resumes its session says it has
     /// handled (§5).
     ///
     /// # Errors
@@ -280,7 +280,7 @@ impl World {
         self.acknowledge(link, h)
     }
 
-    /// Takes note that a client has heard of all refusals, if it has.
+    /// Notes that a client has heard of all refusals, if it has.
     pub(crate) fn resolve_doubt(&mut self, link: Link) {
         if self.ledger(link).is_some_and(|ledger| ledger.is_doubtful()) && !self.outboxes.holds_errors(link) {
             self.ledger(link).into_iter().for_each(Ledger::clear);

@@ -198,7 +198,7 @@ impl World {
         (0..self.shards()).filter(is_there).collect()
     }
 
-    /// Takes note of the report of another shard: that it uses a view, or has sent everything by
+    /// Handles the report of another shard: that it uses a view, or has sent everything by
     /// it.
     pub(crate) fn heard_of(&mut self, from: Station, view: u64, has_sent: bool) {
         let Some(moves) = &mut self.people.moves else { return };

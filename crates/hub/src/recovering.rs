@@ -91,7 +91,7 @@ impl World {
         self.reference(link).is_some_and(|session| journal.recovered.contains(&session))
     }
 
-    /// Takes note of the number of stanzas that a client which resumes its session says it has
+    /// Notes the number of stanzas that a client which resumes its session says it has
     /// handled.
     pub(crate) fn recount(&mut self, link: Link, h: u32) {
         if self.is_recovered(link)

@@ -2,7 +2,8 @@
 //! and the example prints its CPU time for each delivery.
 //!
 //! `cargo run --release -p rookery-shard --example drivers -- ROUNDS`. The drivers take turns
-//! within each round; a row has the medians, and that of the ratios with its quarters.
+//! within each round. A row has the median of each driver, and the median of the ratios with its
+//! quarters.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -105,7 +106,7 @@ fn pass_on(interface: SystemInterface, sockets: &[SystemSocket], is_for_all: boo
     }
 }
 
-/// Plays the peers, until all deliveries have come.
+/// Plays the peers until all deliveries have arrived.
 fn play(peers: &[TcpStream], load: RelayLoad) {
     let set = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a set");
     for (key, peer) in peers.iter().enumerate() {

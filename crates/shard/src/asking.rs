@@ -14,8 +14,8 @@ use crate::shard::{Shard, ShardTimer};
 use crate::telling;
 
 impl<D: Driver> Shard<D> {
-    /// Asks the world a login question; later, or not at all, if similar attempts have failed too
-    /// often.
+    /// Asks the world a login question: at once, later, or not at all if similar attempts have
+    /// failed too often.
     pub(crate) fn ask(&mut self, link: Link, question: LoginQuestion) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let ConnectionStage::Negotiating(negotiation) = &mut connection.stage else { return };
@@ -24,7 +24,7 @@ impl<D: Driver> Shard<D> {
                 (account.as_str(), negotiation.machine.installation(), CountsAt::Everywhere)
             }
             LoginQuestion::Tokens(account, client) => (account.as_str(), Some(client.as_str()), CountsAt::Nowhere),
-            // Nobody can guess a signature, but it has to be checked. The attempt counts for the
+            // Nobody can guess a signature, but checking it costs time. The attempt counts for the
             // name in the token, so that a place where that account has logged in is known.
             LoginQuestion::Bearer(_, host, wanted) => {
                 (wanted.as_ref().map_or(&**host, Jid::as_str), negotiation.machine.installation(), CountsAt::Address)
@@ -46,7 +46,7 @@ impl<D: Driver> Shard<D> {
         self.timing.timers.push(Reverse((self.timing.now_ms + wait, link, connection.serial, ShardTimer::Attempt)));
     }
 
-    /// Continues an attempt that has waited for its turn, or for its refusal.
+    /// Continues an attempt whose wait is over, either for its turn or for its refusal.
     pub(crate) fn turn_has_come(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let ConnectionStage::Negotiating(negotiation) = &mut connection.stage else { return };
@@ -90,6 +90,6 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Milliseconds after which an attempt without a turn is refused: a client that repeats it
-/// immediately does so less often.
+/// The milliseconds after which an attempt without a turn is refused, so that a client that repeats
+/// it immediately does so less often.
 const REFUSAL_MS: u64 = 2_000;

@@ -6,9 +6,9 @@
 //!   address. It has 20 attempts at an account, and another every ten minutes. So a device with a
 //!   wrong password slows down itself, not the others behind its address.
 //! * *The account.* All places together have 100 attempts, and after that as many a day as the
-//!   operator allows, from any number of places. Half of them are for the first three attempts of
-//!   a place, so that an owner in a new place doesn't compete with those who guess all the time.
-//! * *The address.* Attempts at any accounts: 1000, and another every second. This is against
+//!   operator allows, from any number of places. Half of them are for the first three attempts of a
+//!   place, so that an owner in a new place doesn't compete with those who guess all the time.
+//! * *The address.* It has 1000 attempts at any accounts, and another every second. This is against
 //!   those who try one password everywhere.
 //!
 //! If an account has recently logged in from a place, or with an installation of a client (XEP-0388
@@ -52,7 +52,7 @@ pub struct Whence<'a> {
     pub account: &'a str,
     /// The identifier of the client's installation, if it has told one.
     pub client: Option<&'a str>,
-    /// The rates that hold it back.
+    /// The rates that may hold the attempt back.
     pub counts: CountsAt,
 }
 
@@ -151,8 +151,8 @@ impl LoginAttempts {
         }
     }
 
-    /// Begins an attempt; returns it with the milliseconds for which it has to wait. `a_day`: the
-    /// attempts that an account allows to strangers in a day.
+    /// Begins an attempt; returns it with the milliseconds for which it has to wait. `a_day` is the
+    /// number of attempts that an account allows to strangers in a day.
     ///
     /// # Errors
     /// The attempt has no turn.
@@ -226,7 +226,7 @@ impl LoginAttempts {
     /// Admits a client that proves nothing; returns `false` if too many have come from the address
     /// recently.
     pub fn let_in(&mut self, address: IpAddr, now_ms: u64) -> bool {
-        // Everybody behind a proxy on this machine has its address, so that it tells nothing.
+        // Everybody behind a proxy on this machine has its address, which therefore says nothing.
         if address.to_canonical().is_loopback() {
             return true;
         }
@@ -330,8 +330,8 @@ impl LoginAttempts {
         AttemptNews { rates, known: std::mem::take(&mut self.news.known) }
     }
 
-    /// Applies the changes that another node reports. `a_day`: the attempts that an account allows
-    /// to strangers in a day.
+    /// Applies the changes that another node reports. `a_day` is the number of attempts that an
+    /// account allows to strangers in a day.
     pub(crate) fn hear(&mut self, news: &AttemptNews, a_day: u32, now_ms: u64) {
         for (name, key, times) in news.rates.iter().take(news::MOST_TOLD) {
             self.table(*name).0.add(*key, name.rate(a_day), *times, now_ms);

@@ -61,7 +61,7 @@ impl<D: Driver> Shard<D> {
         let Some(away) = self.away(link).filter(|away| !away.is_over) else { return };
         away.memory.pass(bytes);
         if away.memory.awaits.is_some() {
-            // It goes to the next home, with the kept bytes.
+            // These bytes go to the next home, together with those that are kept.
             return;
         }
         away.sent += bytes.len();
@@ -100,7 +100,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Reads letters of a shard of another node. Frames of lines are in nobody's custody: the
+    /// Reads letters of a shard of another node. Frames of lines are in nobody's custody, since the
     /// custody of the client's session covers their contents.
     pub(crate) fn letters_from_afar(
         &mut self,
@@ -235,7 +235,7 @@ impl<D: Driver> Shard<D> {
         self.enter_home(link);
     }
 
-    /// Takes note that a process of another node is gone: sessions of its clients lose their
+    /// Notes that a process of another node is gone: sessions of its clients lose their
     /// connections, and clients of its sessions wait for another home, or are disconnected so that
     /// they come again.
     pub(crate) fn departed(&mut self, node: u16, incarnation: u32) {
@@ -250,6 +250,6 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Bytes of a client that may be on their way before reading from it pauses; also the most in one
-/// frame.
+/// The bytes of a client that may be on their way before reading from it pauses. One frame has at
+/// most as many.
 const AHEAD: usize = WINDOW / 2;

@@ -59,7 +59,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Takes note that a connection broke on which a request of this session waited.
+    /// Notes that a connection broke on which a request of this session waited.
     pub(crate) fn bosh_gone(&mut self, sid: u128) {
         match self.common.post.sids.find(sid) {
             Some(SidPlace { shard, link: Some(link), .. }) if shard == self.index() => {
@@ -122,7 +122,7 @@ impl<D: Driver> Shard<D> {
         }
         session.take(request, waiter, now);
         if let Some(handled) = session.confirmed() {
-            // The client can't have got more than was sent to it.
+            // The client can't have received more than it was sent.
             let _ = self.world.outboxes.acknowledge(link, handled);
         }
         self.taken(link);
@@ -159,7 +159,7 @@ impl<D: Driver> Shard<D> {
             let ConnectionWire::Bosh(session) = &mut connection.wire else { return };
             let Some(request) = session.unread() else { return };
             if let Some(opening) = request.restart.take() {
-                // XEP-0206 §5: the rest of such a request is ignored.
+                // XEP-0206 §5: the content of a request that restarts the stream is ignored.
                 request.skip_content();
                 self.restart(link, &opening);
             } else if !request.has_content() {
@@ -267,8 +267,8 @@ impl<D: Driver> Shard<D> {
         self.bosh.answering.push(link);
     }
 
-    /// Notes that something waits in the outbox of a BOSH session; returns `false` if it isn't
-    /// one.
+    /// Notes that something waits in the outbox of a BOSH session. Returns `false` if the session
+    /// doesn't use BOSH.
     pub(crate) fn note_news(&mut self, link: Link) -> bool {
         let Some(session) = self.session(link) else { return false };
         session.has_news = true;
@@ -320,13 +320,13 @@ impl<D: Driver> Shard<D> {
         self.world.outboxes.sent_and_unacknowledged(link).map_or(0, |(sent, _)| sent)
     }
 
-    /// Counts the stanzas for a session from here on, since it is bound now.
+    /// Counts the stanzas for a session from now on, since it is bound.
     pub(crate) fn count_what_is_sent(&mut self, link: Link) {
         let bytes = u32::try_from(self.world.outboxes.limits().hard).unwrap_or(u32::MAX);
         self.world.outboxes.manage(link, UnackedBounds { stanzas: MOST_UNCONFIRMED, bytes }, true);
     }
 
-    /// Ends a stream over BOSH; `false` if it is another.
+    /// Ends a stream over BOSH. Returns `false` if the stream doesn't use BOSH.
     pub(crate) fn end_session(&mut self, link: Link, last: &[u8]) -> bool {
         let Some(session) = self.session(link) else { return false };
         session.has_news = true;

@@ -97,7 +97,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Notes that a process of another node is gone: its sessions have ended, and nobody waits for
+    /// Handles the end of a process of another node: its sessions have ended, and nobody waits for
     /// it any longer.
     pub(crate) fn relays_departed(&mut self, node: u16, incarnation: u32) {
         self.common.post.askers.depart(node, incarnation);
@@ -296,6 +296,5 @@ impl Drop for RemoteWaiter {
     }
 }
 
-/// The time, beyond the longest that a request may wait, within which the response to it has to be
-/// here.
+/// The time beyond the longest wait of a request within which its response has to be here.
 const GRACE_MS: u64 = 30_000;

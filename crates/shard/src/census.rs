@@ -24,8 +24,8 @@ pub struct ShardCensus {
     pub users: usize,
     /// Sessions, connected or not.
     pub sessions: usize,
-    /// Connections in any state; without details, including the entries of sessions that wait for
-    /// their clients.
+    /// Connections in any state. Without details, the entries of sessions that wait for their
+    /// clients are included.
     pub connections: usize,
     /// Stanzas that were given to sessions since the start.
     pub deliveries: u64,
@@ -37,7 +37,7 @@ pub struct ShardCensus {
     pub tasks: usize,
 }
 
-/// The counts that take time in proportion to what is counted.
+/// The counts that take time in proportion to the number of counted things.
 #[derive(Debug, Clone, Default)]
 pub struct CensusDetails {
     /// Sessions by domain and by how they are connected.
@@ -56,9 +56,9 @@ impl ShardCensus {
 /// A count of a module, see [`ModuleGauge`](rookery_hub::ModuleGauge).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GaugeRead {
-    /// The meaning of it, for operators.
+    /// Its meaning, for operators.
     pub help: &'static str,
-    /// The sum of all shards.
+    /// The sum over all shards.
     pub count: u64,
 }
 

@@ -22,8 +22,8 @@ use crate::lines::ClientSocket;
 
 /// A connection and its state.
 pub struct ShardConnection<S> {
-    /// `None` once it is closed; the entry lives on until the world has let go of the session. A
-    /// session of BOSH has none: its requests come in envelopes.
+    /// `None` once the socket is closed; the entry lives on until the world has let go of the
+    /// session. A BOSH session has none, since its requests arrive in envelopes.
     pub(crate) socket: Option<ClientSocket<S>>,
     pub(crate) peer: SocketAddr,
     pub(crate) serial: u32,
@@ -86,11 +86,12 @@ pub(crate) struct Negotiation {
     pub machine: C2s,
     /// The time by which it must have bound a resource, on the shard's clock.
     pub deadline_ms: u64,
-    /// True if a question to the store or the world is open.
+    /// True while a question to the store or the world has no answer yet.
     pub asked: bool,
     /// Its attempt to log in, from the query about the account until it has succeeded or failed.
     pub attempt: Option<LoginAttempt>,
-    /// The question that waits for the turn of its attempt; with no attempt, for its refusal.
+    /// The question that waits for the turn of its attempt or, if there is no attempt, for its
+    /// refusal.
     pub waiting: Option<LoginQuestion>,
     /// The time at which the handshake of TLS began.
     pub tls_since: Option<Since>,
@@ -112,7 +113,7 @@ pub(crate) struct AwayState {
     pub unwritten: usize,
     /// True if the session has ended: further input of the client is discarded.
     pub is_over: bool,
-    /// The state that another home would need.
+    /// The data that another home would need.
     pub memory: FrontMemory,
 }
 
@@ -128,8 +129,8 @@ pub(crate) struct CarriedInput {
 pub(crate) struct UnsentBytes {
     pub bytes: Vec<u8>,
     pub at: usize,
-    /// Bytes of the outbox that they stand for: with TLS, the bytes that are removed from there
-    /// once all of them are gone.
+    /// The bytes of the outbox that these stand for. With TLS, they are removed from the outbox
+    /// once all of these are gone.
     pub covers: usize,
 }
 

@@ -1,5 +1,5 @@
-//! The way to the shards for other threads: connections and mail, questions of the operator, and
-//! orders.
+//! The way to the shards for other threads, which give them connections, mail, an operator's
+//! questions, and orders.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,8 +54,8 @@ impl Door {
         self.post.send(turn % self.post.shards().max(1), envelope);
     }
 
-    /// Runs `work` on the shard whose turn it is. It answers when it likes, through the completer;
-    /// the asker notices if the completer is dropped, also because the shard has ended.
+    /// Runs `work` on the shard whose turn it is. The answer may come later, through the completer.
+    /// The asker notices if the completer is dropped, as when the shard has ended.
     pub fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut World, Completer<T>) + Send + 'static) -> Awaited<T> {
         let (completer, answer) = one_shot();
         let now = Since::now();
@@ -151,7 +151,7 @@ impl Door {
         }
     }
 
-    /// Returns the counts of the shards. Those that don't answer within a second are left out;
+    /// Returns the counts of the shards. Shards that don't answer within a second are left out;
     /// until then this blocks.
     pub fn census(&self) -> ShardCensus {
         self.count(true)
@@ -163,8 +163,8 @@ impl Door {
     }
 
     /// Returns the counts of each shard, without looking at each session and without the counts
-    /// common to all of them; `None` for one that doesn't answer within a second. Until then this
-    /// blocks.
+    /// that all shards share; `None` for a shard that doesn't answer within a second. Until then
+    /// this blocks.
     pub fn counts_of_each(&self) -> Vec<Option<ShardCensus>> {
         let alone = |_| Arc::new(Mutex::new(ShardCensus::default()));
         let counted: Vec<_> = (0..self.post.shards()).map(alone).collect();

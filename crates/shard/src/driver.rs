@@ -4,8 +4,8 @@
 use std::io;
 use std::net::SocketAddr;
 
-/// A way to reach the network. Errors are those of the system; `WouldBlock` means to try again when
-/// ready.
+/// A way to reach the network. Its errors are the system's. `WouldBlock` means that the call can be
+/// repeated when the socket is ready.
 pub trait Driver {
     /// A connection.
     type Socket: Send + 'static;
@@ -35,19 +35,19 @@ pub trait Driver {
     /// Ends the watch; the socket itself is closed by dropping it.
     fn remove(&mut self, socket: &Self::Socket);
 
-    /// Reads once. 0 bytes: the peer has ended its direction.
+    /// Reads once. A result of 0 bytes means that the peer has ended its direction.
     ///
     /// # Errors
-    /// `WouldBlock`, or what the system says of a broken connection.
+    /// `WouldBlock`, or the system's error for a broken connection.
     fn recv(&mut self, socket: &Self::Socket, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Writes once, as much as fits.
     ///
     /// # Errors
-    /// `WouldBlock`, or what the system says of a broken connection.
+    /// `WouldBlock`, or the system's error for a broken connection.
     fn send(&mut self, socket: &Self::Socket, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Ends our direction of the connection, so that the peer reads to the end.
+    /// Ends our direction of the connection; the peer can still read everything that was written.
     fn shutdown(&mut self, socket: &Self::Socket);
 }
 

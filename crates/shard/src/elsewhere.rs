@@ -1,7 +1,7 @@
 //! Shards of other nodes, as an operator queries them: counts, and streams with other servers.
 //!
-//! A shard is asked by mail and answers by mail, since nodes exchange nothing else. One that
-//! doesn't answer in time is missing, and the operator is told so.
+//! A shard is asked by mail and answers by mail, since nodes exchange nothing else. If a shard
+//! doesn't answer in time, its part is missing, and the operator is told.
 
 use std::net::SocketAddr;
 

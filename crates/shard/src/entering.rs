@@ -18,8 +18,8 @@ use crate::mailboxes::{Handed, Port};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Takes a new connection, at this moment on the clock of [`Shard::tick`]: the last tick may
-    /// have been long ago.
+    /// Takes a new connection. The moment is on the clock of [`Shard::tick`], since the last tick
+    /// may have been long ago.
     pub fn accept(&mut self, socket: D::Socket, peer: SocketAddr, port: Port, now_ms: u64) {
         self.timing.now_ms = now_ms;
         let direct_tls = matches!(port, Port::ClientsTls | Port::ServersTls);
@@ -54,8 +54,8 @@ impl<D: Driver> Shard<D> {
             return;
         }
         let secure = tls.is_some() || is_encrypted_by_proxy;
-        // A script in a browser doesn't see the TLS channel, so it can't bind to it, and libraries
-        // for browsers stumble over the offer.
+        // A script in a browser doesn't see the TLS channel and so can't bind to it, and libraries
+        // for browsers fail if that is offered.
         let bindings =
             tls.as_ref().filter(|_| transport == Transport::Tcp).map(ServerTls::bindings).unwrap_or_default();
         // TLS is established, or won't be: a WebSocket has no STARTTLS (RFC 7395 §3.9).
@@ -106,8 +106,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Returns the properties of a connection before anything was said on it. `is_local`: its
-    /// address counts where clients may log in without TLS.
+    /// Returns the properties of a connection before anything was said on it. `is_local` is true if
+    /// its address is among those from which clients may log in without TLS.
     pub(crate) fn facts_without_tls(&self, peer: SocketAddr, is_local: bool) -> Facts {
         let is_plain = self.common.generation.plaintext.iter().any(|network| network.contains(peer.ip()));
         Facts {
@@ -119,7 +119,7 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Returns whether a peer is on this machine. If so, its address means nothing, since everybody
+/// Returns whether a peer is on this machine. If so, its address says nothing, since everybody
 /// behind a proxy here has it.
 fn is_here(peer: SocketAddr) -> bool {
     peer.ip().to_canonical().is_loopback()

@@ -385,7 +385,8 @@ impl<D: Driver> Shard<D> {
                 federating.servers.shown(key, own);
             }
             federating.servers.secured(key, judged);
-            // Before data after the handshake is answered: an invalid certificate ends it here.
+            // This comes before data that followed the handshake: an invalid certificate ends the
+            // stream here.
             self.perform(federating);
         }
         if !plain.is_empty() {

@@ -1,17 +1,18 @@
 //! Lines that follow their sessions to other homes.
 //!
-//! A client is connected to one node, the front, and its session is at home on another. When that
-//! dies or hands the session on, the front keeps the connection, stops reading from it, and asks
-//! the account's next home to continue (`taking_up`). The client notices only a pause.
+//! A client is connected to one node, the front, and its session is at home on another. When the
+//! home dies or hands the session on, the front keeps the connection, stops reading from it, and
+//! asks the account's next home to continue (`taking_up`). The client notices only a pause.
 //!
 //! # Invariants
 //!
 //! * The counts of XEP-0198 are the client's. The front knows how many complete stanzas its client
 //!   was sent, and after which of the client's stanzas the bytes begin that it still has
-//!   (`keeping`). In the middle of a stanza this isn't known for a line: it is closed then.
+//!   (`keeping`). If the line is in the middle of a stanza, this isn't known, and the line is
+//!   closed.
 //! * Once the front waits, it ignores everything from earlier homes.
-//! * A client that comes back over another connection gets its session there, and this one is
-//!   closed: the session knows which connection it had last.
+//! * A client that comes back over another connection gets its session there, and its old
+//!   connection is closed: the session knows which connection it had last.
 
 use rookery_fanout::{Link, Station};
 use rookery_hub::{Bound, FollowedSession, Most, Per, Unit};
@@ -169,8 +170,8 @@ impl<D: Driver> Shard<D> {
         self.driver.forget_news();
     }
 
-    /// Tells the front of a line its position; with `is_last` even if it has hardly changed.
-    /// Returns whether the line can continue elsewhere from there.
+    /// Tells the front of a line its position; if `is_last`, even if it has hardly changed. Returns
+    /// whether the line can continue elsewhere from there.
     fn mark_line(&mut self, at: usize, link: Link, is_last: bool) -> bool {
         let Some(connection) = self.connections.get(link) else { return false };
         let ConnectionStage::Bound { since_s, until_s } = connection.stage else { return false };

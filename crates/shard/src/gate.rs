@@ -65,7 +65,7 @@ struct Watched {
 #[derive(Debug, Default)]
 struct GateInner {
     connections: HashMap<IpAddr, u32>,
-    /// All of them.
+    /// The number of all connections.
     open: usize,
     /// The time at which the log was last told that there are too many.
     told: Option<Instant>,
@@ -76,8 +76,8 @@ struct GateInner {
     opened: usize,
 }
 
-/// A session that needs no connection of its own and has not logged in; it counts for as long as
-/// this is kept.
+/// A session that needs no connection of its own and has not logged in. It counts as long as this
+/// value exists.
 #[derive(Debug)]
 pub struct GateOpening {
     gate: Arc<Gate>,
@@ -98,9 +98,9 @@ impl Drop for GateOpening {
 }
 
 impl Gate {
-    /// Admits a session that needs no connection of its own: nothing else bounds how many somebody
-    /// opens without ever logging in. Returns `None` if there are too many of them, in all or from
-    /// this address; `is_limited` tells whether the address means anything.
+    /// Admits a session that needs no connection of its own, since nothing else bounds how many
+    /// somebody opens without ever logging in. Returns `None` if there are too many of them, in all
+    /// or from this address; `is_limited` is false if the address says nothing.
     pub fn open(self: &Arc<Self>, address: IpAddr, is_limited: bool) -> Option<GateOpening> {
         let mut inner = self.lock();
         let address = household(address);
@@ -121,7 +121,7 @@ impl Gate {
         Self { most, attempts: Mutex::new(attempts), ..Self::default() }
     }
 
-    /// Returns a gate for so many connections in all; 0 for any number.
+    /// Returns a gate for this number of connections in all; 0 for any number.
     pub fn with_places(most: usize) -> Self {
         Self { most, ..Self::default() }
     }
@@ -167,8 +167,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Admits a connection from an address; returns `false` if the address has `limit` connections
-    /// open already (0: no limit), or if there are too many in all.
+    /// Admits a connection from an address. Returns `false` if the address already has `limit` open
+    /// connections (0 for no limit), or if there are too many in all.
     pub fn enter(&self, address: IpAddr, limit: u32) -> bool {
         let mut inner = self.lock();
         if self.most > 0 && inner.open >= self.most {
@@ -196,7 +196,7 @@ impl Gate {
         true
     }
 
-    /// Takes note that an admitted connection is gone.
+    /// Notes that an admitted connection is gone.
     pub fn leave(&self, address: IpAddr) {
         let mut inner = self.lock();
         let address = household(address);

@@ -1,11 +1,11 @@
 //! Sessions that continue in the next process.
 //!
 //! When the server stops, a session whose client may resume it (XEP-0198) loses its connection as
-//! if the network had failed: a stream that is closed properly would end the session (§5). The
-//! session stays in the world until all others are gone, including those that turn out to have no
-//! place, and leaves as a card when the server has come to rest. The next process makes sessions
-//! without connections from all cards. Then it lets them, and everything else that was handed on,
-//! continue before it admits clients.
+//! if the network had failed: closing the stream properly would end the session (§5). The session
+//! stays in the world until all others are gone, including those for which it turns out that there
+//! is no place, and leaves as a card when the server has come to rest. The next process makes
+//! sessions without connections from all cards. Then it lets them, and everything else that was
+//! handed on, continue before it admits clients.
 
 use std::net::SocketAddr;
 
@@ -71,8 +71,8 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Gives away the cards of the sessions that continue in another process, within the limit of
-    /// bytes, and forgets these sessions. The others end, and all of them if nobody waits for
-    /// cards any more.
+    /// bytes, and forgets these sessions. All others end. If nobody waits for cards any more, all
+    /// sessions end.
     pub(crate) fn hand_on(&mut self, most_bytes: usize, gathered: &GatheredCards) {
         let peer_of = peers(&self.connections);
         let cards = self.world.cards(most_bytes, peer_of);
@@ -116,9 +116,9 @@ pub(crate) fn peers<S>(connections: &ShardConnections<S>) -> impl Fn(Link) -> Op
 /// Bytes of all cards of a server; sessions beyond that end as if they could not continue.
 pub const MOST_BYTES: usize = 256 << 20;
 
-/// Returns the bytes that cards may have on each of the shards: those of sessions before the
-/// others end, and all of them then. The rest is for rooms, and for stanzas that the continuing
-/// sessions still get.
+/// Returns the bytes that a shard's cards may have, if there are this many shards: first the limit
+/// for sessions, which holds before the others end, then the limit for all cards. The difference is
+/// for rooms, and for stanzas that the continuing sessions still get.
 pub(crate) fn share(shards: usize) -> (usize, usize) {
     let share = MOST_BYTES / shards.max(1);
     (share / 4 * 3, share)

@@ -1,5 +1,5 @@
-//! The memory of both ends of a line, with which it can continue at another home: the front has the
-//! bytes of the client that a new home could lack, and the home knows up to which of them
+//! The memory of both ends of a line, with which it can continue at another home. The front has
+//! those bytes of the client that a new home could lack. The home knows up to which of them
 //! everything is safe.
 //!
 //! # Invariants
@@ -29,9 +29,9 @@ pub(crate) struct LineSession {
     pub seconds: u32,
     /// True if the client says that it is inactive.
     pub is_inactive: bool,
-    /// See [`crate::connection::ConnectionStage::Bound`].
+    /// The time at which the client came: see [`crate::connection::ConnectionStage::Bound`].
     pub since_s: u32,
-    /// The same.
+    /// The time at which the client has to log in again, if there is one: see there.
     pub until_s: Option<NonZeroU32>,
     /// Prefixes that the header of the stream declared.
     pub prefixes: Vec<(String, String)>,
@@ -120,7 +120,7 @@ impl FrontMemory {
         self.session = Some(Box::new(session)).filter(|_| size <= MOST_PREFIXES);
     }
 
-    /// Takes note of bytes of the client that go to the home.
+    /// Keeps bytes of the client that go to the home.
     pub(crate) fn pass(&mut self, bytes: &[u8]) {
         self.passed += bytes.len() as u64;
         // The home reports the session a little later than it knows it.
@@ -135,7 +135,7 @@ impl FrontMemory {
         (self.kept, self.kept_from, self.handled) = (Vec::new(), self.passed, None);
     }
 
-    /// Takes note that the home has written bytes that end within a stanza.
+    /// Notes that the home has written bytes that end within a stanza.
     pub(crate) fn begin_stanza(&mut self) {
         self.sent = None;
     }
@@ -144,7 +144,7 @@ impl FrontMemory {
     pub(crate) fn mark(&mut self, mark: LineMark) {
         self.sent = Some(mark.sent);
         let Some((offset, handled)) = mark.safe else { return };
-        // The report may be older than data that has been forgotten.
+        // The report may be older than data that has been forgotten here.
         let Some(done) = offset.checked_sub(self.kept_from) else { return };
         match usize::try_from(done).ok().filter(|done| *done <= self.kept.len()) {
             None => self.forget_kept(),
@@ -234,7 +234,7 @@ impl HomeMemory {
         is_due.then_some((bytes, handled))
     }
 
-    /// Takes note that the front is told the safe position.
+    /// Notes that the front is told the safe position.
     pub(crate) fn told_safe(&mut self, safe: Option<(u64, u32)>) {
         if let Some((bytes, _)) = safe {
             self.safe_told = Some(bytes);
@@ -244,10 +244,10 @@ impl HomeMemory {
 
 /// Milliseconds between two checks of waits for homes or sessions.
 pub(crate) const LOOK_MS: u64 = 250;
-/// Bytes of a client that its front keeps until they are safe. With more, the line can't continue
-/// elsewhere before they are.
+/// The bytes of a client that its front keeps until they are safe. If there are more, the line
+/// can't continue elsewhere for the time being.
 pub(crate) const MOST_KEPT: usize = 32 * 1024;
-/// The same bound before the front knows whether there is a session that can continue.
+/// The bytes that the front keeps before it knows whether there is a session that can continue.
 const MOST_KEPT_EARLY: usize = 4 * 1024;
 /// Bytes of the prefixes that the header of a stream has declared, if the line is to continue.
 const MOST_PREFIXES: usize = 16 * 1024;

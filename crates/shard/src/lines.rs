@@ -48,7 +48,7 @@ pub(crate) enum LineFrame {
     /// To the front: the connection is to be closed.
     Close(u64),
     /// About a session of BOSH, whose requests come one by one. Versions that don't know this frame
-    /// drop it, and all those below.
+    /// drop it, and all the following ones.
     Bosh(Box<RelayFrame>),
     /// From the front: it can continue with another home if this one is gone.
     Follow(u64),
@@ -219,7 +219,7 @@ impl<D: Driver> LineNetwork<D> {
         self.stirred.insert(line);
     }
 
-    /// Takes note that a client is gone.
+    /// Notes that a client is gone.
     pub(crate) fn lost(&mut self, front: Station, key: u64) {
         let Some(line) = self.by_front.get(&(front, key)).copied() else { return };
         let Some(found) = self.lines.get_mut(line) else { return };
@@ -227,8 +227,8 @@ impl<D: Driver> LineNetwork<D> {
         self.stirred.insert(line);
     }
 
-    /// Takes note that a process is gone, together with the clients that were connected to it. The
-    /// process is told: it may only have stood still, and its clients would wait for ever.
+    /// Handles the end of a process, together with the clients that were connected to it. The
+    /// process is told: it may only have been paused, and its clients would wait for ever.
     pub(crate) fn departed(&mut self, node: u16, incarnation: u32) {
         for (at, line) in &mut self.lines {
             if (line.front.node, line.front.incarnation) == (node, incarnation) {
@@ -249,7 +249,7 @@ impl<D: Driver> LineNetwork<D> {
         self.news.insert(at);
     }
 
-    /// Gives an opened line the memory of the one that it continues. `known`: the number of bytes
+    /// Gives an opened line the memory of the one that it continues. `known` is the number of bytes
     /// that an earlier home may have known.
     pub(crate) fn remember(&mut self, front: Station, key: u64, memory: HomeMemory, known: usize) {
         let at = self.by_front.get(&(front, key));
@@ -276,7 +276,7 @@ impl<D: Driver> LineNetwork<D> {
         self.lines.get(end.line).is_some_and(|line| line.input.known > 0)
     }
 
-    /// Takes note that a line may have something to tell its front.
+    /// Notes that a line may have something to tell its front.
     pub(crate) fn note(&mut self, socket: &ClientSocket<D::Socket>) {
         if let ClientSocket::Afar(end) = socket {
             self.news.insert(end.line);
@@ -310,8 +310,8 @@ impl<D: Driver> LineNetwork<D> {
         }
     }
 
-    /// Tells the front of a line that every stanza is complete up to the last write; with
-    /// `is_alone` even if there was none.
+    /// Tells the front of a line that every stanza is complete up to the last write; if `is_alone`,
+    /// even if nothing was written.
     pub(crate) fn tell_whole(&mut self, at: usize, mark: LineMark, is_alone: bool) -> bool {
         let Some(line) = self.lines.get_mut(at) else { return false };
         let last = line.last_write.take().and_then(|at| self.frames.get_mut(at));
@@ -414,10 +414,10 @@ impl<D: Driver> LineNetwork<D> {
         }
     }
 
-    /// Reads once. 0 bytes: the client has ended its direction, or is gone.
+    /// Reads once. A result of 0 bytes means that the client has ended its direction, or is gone.
     ///
     /// # Errors
-    /// `WouldBlock`, or what the system says of a broken connection.
+    /// `WouldBlock`, or the system's error for a broken connection.
     pub(crate) fn recv(&mut self, socket: &ClientSocket<D::Socket>, buffer: &mut [u8]) -> io::Result<usize> {
         let end = match socket {
             ClientSocket::Here(socket) => return self.system.recv(socket, buffer),
@@ -449,7 +449,7 @@ impl<D: Driver> LineNetwork<D> {
     /// Writes once, as much as fits.
     ///
     /// # Errors
-    /// `WouldBlock`, or what the system says of a broken connection.
+    /// `WouldBlock`, or the system's error for a broken connection.
     pub(crate) fn send(&mut self, socket: &ClientSocket<D::Socket>, bytes: &[u8]) -> io::Result<usize> {
         let end = match socket {
             ClientSocket::Here(socket) => return self.system.send(socket, bytes),
@@ -468,7 +468,7 @@ impl<D: Driver> LineNetwork<D> {
         Ok(some.len())
     }
 
-    /// Ends our direction of the line, so that the client reads to the end.
+    /// Ends our direction of the line; the client can still read everything that was written.
     pub(crate) fn shutdown(&mut self, socket: &ClientSocket<D::Socket>) {
         match socket {
             ClientSocket::Here(socket) => self.system.shutdown(socket),

@@ -423,8 +423,8 @@ impl<S> Post<S> {
         self.boxes.len()
     }
 
-    /// Sends an envelope. A shard that doesn't exist gets none; a letter of another node for one
-    /// goes to the first, so that nothing in its custody is given up unread.
+    /// Sends an envelope. If the shard doesn't exist, the envelope is dropped, but a letter of
+    /// another node goes to the first shard, so that nothing in its custody is given up unread.
     pub fn send(&self, shard: usize, envelope: Envelope<S>) {
         let first = || self.boxes.first().filter(|_| matches!(envelope, Envelope::Afar(..)));
         let Some(mailbox) = self.boxes.get(shard).or_else(first) else { return };
@@ -489,8 +489,8 @@ impl<S> Post<S> {
         self.moved_out.iter().all(|moved_out| moved_out.load(Ordering::SeqCst))
     }
 
-    /// Returns whether all shards of a server that stops have come to rest and none has mail: then
-    /// none begins to work again by itself.
+    /// Returns whether all shards of a server that stops have come to rest and none has mail, so
+    /// that none begins to work again by itself.
     pub(crate) fn is_at_rest(&self) -> bool {
         let stirred = self.stirred.load(Ordering::SeqCst);
         self.resting.iter().all(|resting| resting.load(Ordering::SeqCst))

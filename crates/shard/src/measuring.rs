@@ -1,5 +1,5 @@
-//! Counts the work of a shard, and measures its ticks: how long copies and mail take. Two readings
-//! of the clock per tick, and one per envelope.
+//! Counts the work of a shard, and measures its ticks: how long copies and mail take. The clock is
+//! read twice per tick, and once per envelope.
 
 use std::time::Duration;
 
@@ -62,8 +62,9 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Measures how long the copies of this tick took, which are written now: those that came by
-    /// mail from the beginning of the tick that sent it. A long tick is recorded with its work.
+    /// Measures how long the copies took that are written in this tick. The time of those that came
+    /// by mail counts from the beginning of the tick that sent it. A long tick is recorded with its
+    /// work.
     pub(crate) fn measure(&mut self, work: &TickWork) {
         self.world.counters.path.end_tick();
         let lasted = work.since.elapsed();

@@ -60,9 +60,9 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Sends mail again whose home is elsewhere now. The mail goes to the coming homes, if there
-    /// are any, and not back to a process that is gone: sessions that leave, which send nothing
-    /// more, would wait for it.
+    /// Sends mail again whose home is elsewhere now. It goes to the coming homes, if there are any,
+    /// and not back to a process that is gone. Otherwise the sessions that leave, which send
+    /// nothing more themselves, would wait for it.
     pub(crate) fn mail_again(&mut self, mail: &[u8], custody: Option<Custody>) {
         if let Some(view) = self.moves.coming.take() {
             self.world.set_view(view);
@@ -152,24 +152,24 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Takes note that a process is silent: others may take over its homes soon. It may only have
-    /// been late, so the connections between its clients and sessions here stay.
+    /// Notes that a process is silent: others may take over its homes soon. It may only have been
+    /// late, so the connections between its clients and sessions here stay.
     pub(crate) fn silent(&mut self, node: u16, incarnation: u32) {
         let now_ms = self.timing.now_ms;
         self.world.departed(node, incarnation);
         self.moves.silent.retain(|(.., until_ms)| now_ms < *until_ms);
         self.moves.silent.push((node, incarnation, now_ms + SILENCE_MS));
-        // This is for waits that last longer.
+        // This wakes the shard once it no longer believes in the death, for those that still wait.
         self.world.after(SILENCE_MS + 1, |_| {});
     }
 
-    /// Returns whether a process is silent, as far as is known.
+    /// Returns whether a process is silent, as far as this shard knows.
     pub(crate) fn is_silent_now(&self, node: u16, incarnation: u32) -> bool {
         let mut silent = self.moves.silent.iter();
         silent.any(|(gone, life, until_ms)| (*gone, *life) == (node, incarnation) && self.timing.now_ms < *until_ms)
     }
 
-    /// Returns whether the process that a hop leads to is silent, as far as is known.
+    /// Returns whether the process to which a hop leads is silent, as far as this shard knows.
     pub(crate) fn is_silent(&self, home: usize) -> bool {
         if self.moves.silent.is_empty() || home < self.world.own_shards() {
             return false;
@@ -225,7 +225,7 @@ impl<D: Driver> Shard<D> {
                 || matches!(connection.wire, ConnectionWire::Bosh(_))
         };
         if self.connections.get(link).is_none_or(is_line) {
-            // Its client comes again, by a way that is no longer than necessary.
+            // The client comes again, and then takes the shortest way.
             return self.lost(link);
         }
         self.asked(link, false);

@@ -82,8 +82,8 @@ impl<D: Driver> Shard<D> {
         self.keep(link, input);
     }
 
-    /// Keeps input that the machine hasn't consumed. It is bounded: the machine consumes or fails
-    /// when an element grows over its limit.
+    /// Keeps input that the machine hasn't consumed. Its size is bounded, since the machine
+    /// consumes input or fails when an element grows over its limit.
     fn keep(&mut self, link: Link, input: Vec<u8>) {
         if input.is_empty() {
             return;
@@ -296,7 +296,7 @@ impl<D: Driver> Shard<D> {
         }
         self.write_raw(link, &out);
         self.is_bound(link, false);
-        // Others may have sent stanzas to the resource before its client heard of it.
+        // Others may have sent stanzas to the resource before its client learned of it.
         self.flush_link(link);
         self.pause(link, false);
         self.input(link, &mut []);

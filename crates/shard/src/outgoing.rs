@@ -10,8 +10,8 @@
 //! * Letters leave in order, and after the writes to the journal of all ticks in which the letters
 //!   were written: no other node reads anything that the journal lacks. If Redis is slow and many
 //!   writes are under way, letters wait in the shard, since they need the same Redis.
-//! * Data for clients of this node leaves after the writes of its tick, unless so many are under
-//!   way: nothing within a node waits for Redis.
+//! * Data for clients of this node leaves after the writes of its tick have been handed over,
+//!   unless so many are under way that they wait: nothing within a node waits for Redis.
 //! * Nothing waits once the shard stops, or its node leaves. Data larger than [`LARGE_BYTES`],
 //!   together with the data that waits before it, doesn't wait either.
 
@@ -36,8 +36,8 @@ impl<D: Driver> Shard<D> {
         let may_write = has_others && may_leave && (is_ending || self.world.may_journal());
         let mut any = may_write && self.journal();
         let is_behind = has_others && self.world.has_to_journal();
-        // A client that has a stanza which the journal lacks would get it twice if this process
-        // died now.
+        // If this process died now, a client that has a stanza which the journal lacks would get it
+        // twice.
         let is_kept = is_behind && !may_leave;
         if !is_kept {
             self.flush();
@@ -83,7 +83,7 @@ impl<D: Driver> Shard<D> {
                         let kind = MailboxKind::Mail;
                         self.timing.outgoing.letters.push(NodeLetter { to, kind, bytes, custody, until_read });
                     }
-                    // A node of an earlier version does without this news.
+                    // A node of an earlier version doesn't get this news.
                     Ok(None) => {}
                     Err(error) => warn!(%to, %error, "mail can't be sent to another node and is dropped"),
                 }

@@ -1,8 +1,7 @@
-//! Sessions that end with their clients' proof: a token of an issuer is valid until a certain
-//! time.
+//! Sessions that end with their clients' proof: a token of an issuer is valid until a certain time.
 //!
-//! Each session only has that time, without a timer: the shard knows the earliest of all, and
-//! checks its sessions when that has come, at most once in [`ROUND_S`] seconds.
+//! Each session has only that time, and no timer. The shard knows the earliest of all these times,
+//! and checks its sessions when that has come, at most once in [`ROUND_S`] seconds.
 
 use std::num::NonZeroU32;
 

@@ -32,8 +32,8 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(socket) = &connection.socket else { return };
         if connection.paused {
-            // A paused connection isn't watched for input: a report means that it broke, and is
-            // repeated until it is closed.
+            // A paused connection isn't watched for input. So a report means that it broke, and is
+            // repeated until the connection is closed.
             return self.lost(link);
         }
         let mut buffer = std::mem::take(&mut self.buffers.buffer);
@@ -120,7 +120,7 @@ impl<D: Driver> Shard<D> {
                 let rest = bytes.get(at..).unwrap_or_default();
                 if rest.is_empty() {
                     // After a fault or the end of a stream the scanner is in the middle of an
-                    // element; it must not be for the next connection.
+                    // element, where it must not be for the next connection.
                     scanner.reset();
                     self.buffers.scanner = Some(scanner);
                 } else {

@@ -170,14 +170,14 @@ impl RemoteAskers {
         lock(&self.0).entry(asker).or_default().clone()
     }
 
-    /// Takes note that the connection of a waiter broke.
+    /// Notes that the connection of a waiter broke.
     pub fn note_gone(&self, asker: RelayAsker) {
         if let Some(gone) = lock(&self.0).get(&asker) {
             gone.store(true, Ordering::SeqCst);
         }
     }
 
-    /// Takes note that a process is gone, and its waiters with it.
+    /// Notes that a process is gone, and its waiters with it.
     pub fn depart(&self, node: u16, incarnation: u32) {
         for (asker, gone) in lock(&self.0).iter() {
             if (asker.station.node, asker.station.incarnation) == (node, incarnation) {

@@ -8,8 +8,8 @@
 //!
 //! * No socket holds a shared buffer while the shard waits: input that the shard hasn't read by
 //!   then is copied, and a socket with much of it isn't received from.
-//! * Sends never wait in the kernel. Bytes that it has no room for, of one tick at most, stay here
-//!   until it has, and nothing else is accepted before.
+//! * Sends never wait in the kernel. Bytes for which the kernel has no room, at most those of one
+//!   tick, stay here until it has, and no others are accepted before.
 //! * A removed socket has no operation in the kernel any more: its place and number may be used
 //!   again, and closing it closes the connection. Its bytes stay with it ([`SystemSocket`]).
 //! * A place is only used again when its operations are over, so that no completion of an earlier
@@ -265,7 +265,7 @@ impl RingDriver {
             Ok(0) => socket.input.has_ended = true,
             Ok(_) => {}
             // We have ended the receive, or no buffer was left: it begins again when operations are
-            // brought up to date.
+            // next brought up to date.
             Err(Errno::CANCELED | Errno::NOBUFS | Errno::AGAIN | Errno::INTR) => {}
             Err(error) => socket.error = Some(error),
         }
@@ -500,7 +500,8 @@ impl Drop for RingDriver {
     }
 }
 
-/// The number of the poll of the eventfd, those of listeners, and below the polls of sockets.
+/// The numbers of the poll of the eventfd and of those of listeners; the polls of sockets have
+/// lower ones.
 const WAKE: u64 = 1 << 60;
 const OF_LISTENERS: u64 = 1 << 40;
 /// Completions of an entry after which another entry is worth its cost, and the most entries of

@@ -81,7 +81,7 @@ pub(crate) struct ShardRequests {
 pub(crate) struct Timing {
     pub(crate) now_ms: u64,
     serial: u32,
-    /// The first time at which a session ends because its client's proof does, in seconds since
+    /// The first time at which a session ends because its client's proof ends, in seconds since
     /// 1970.
     pub(crate) proofs_until_s: Option<NonZeroU32>,
     pub(crate) timers: BinaryHeap<Reverse<(u64, Link, u32, ShardTimer)>>,
@@ -134,7 +134,7 @@ pub(crate) struct Buffers {
     pub(crate) plain: Vec<u8>,
     /// Rendered output of the connection that is being written.
     pub(crate) rendered: Vec<u8>,
-    /// The same output, encrypted.
+    /// The output of that connection, encrypted.
     pub(crate) cipher: Vec<u8>,
     /// Boxed, since it goes in and out with every input: more than a kilobyte by value. `None`
     /// while a connection has it.
@@ -521,7 +521,7 @@ impl<D: Driver> Shard<D> {
         self.tell_over(link);
         self.disconnect(link);
         let Some(connection) = self.connections.get(link) else { return };
-        // If the connection lingers, or is detached, the world has been told already.
+        // If the connection lingers, or is detached, the world has already been told.
         let is_news =
             connection.in_world && !matches!(connection.stage, ConnectionStage::Lingering | ConnectionStage::Detached);
         let is_bound = matches!(connection.stage, ConnectionStage::Bound { .. });

@@ -69,8 +69,8 @@ impl Sids {
         self.seal.get().map_or(number, |seal| seal.seal(number))
     }
 
-    /// Returns the other node on which the session of an id began; `None` if it was this one, or if
-    /// no node has given the id.
+    /// Returns the other node on which the session of an id began; `None` if it was this node, or
+    /// no node has made the id.
     pub fn node_of(&self, sid: u128) -> Option<u16> {
         let seal = self.seal.get()?;
         seal.node_of(sid).filter(|node| *node != seal.node)
@@ -123,7 +123,7 @@ impl Sids {
     }
 }
 
-/// Returns the shard that stands for a session of which nothing is known on its node.
+/// Returns the shard that stands for a session of which its node knows nothing.
 pub(crate) fn shard_of(sid: u128, shards: usize) -> usize {
     sid as usize % shards.max(1)
 }

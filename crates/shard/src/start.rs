@@ -418,12 +418,12 @@ fn is_exhausted(error: &io::Error) -> bool {
 
 /// The time that shards have to write their cards.
 const HAND_ON: Duration = Duration::from_secs(10);
-/// The time that sessions without a card have to end, and the time between two checks.
+/// The time in which sessions without a card have to end, and the time between two checks.
 const OTHERS_END: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 /// The time that the store has for the sessions of an earlier process before clients are admitted.
 const GO_ON: Duration = Duration::from_secs(20);
-/// The same for a node of a cluster.
+/// The time that a node of a cluster gives the store for this.
 const GO_ON_AS_NODE: Duration = Duration::from_secs(2);
 /// Connections accepted per tick: with TLS each costs a handshake of some 80 µs soon after.
 const PER_TICK: usize = 64;

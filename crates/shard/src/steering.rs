@@ -1,4 +1,4 @@
-//! Clients that logged in at a node other than their home, and are told where that is.
+//! Clients that logged in at a node other than their home, and are told where their home is.
 //!
 //! If a client follows, its messages are spared one trip between nodes. If it doesn't, it is served
 //! where it is: an account is told once a minute at most, and its next login goes through.
@@ -22,7 +22,7 @@ pub(crate) struct SteeredAccounts {
 }
 
 impl SteeredAccounts {
-    /// Returns whether a client of the account is to be told now, and takes note of it.
+    /// Returns whether a client of the account is to be told now, and notes that it is.
     pub(crate) fn is_due(&mut self, account: &Jid, now_ms: u64) -> bool {
         if self.until_ms.get(account).is_some_and(|until_ms| now_ms < *until_ms) {
             return false;

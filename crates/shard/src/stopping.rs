@@ -32,7 +32,7 @@ impl<D: Driver> Shard<D> {
         self.settle();
         self.flush();
         self.timing.leaving.extend(links);
-        // A session may leave for two reasons.
+        // A session may be among them twice, for two reasons.
         self.timing.leaving.sort_unstable();
         self.timing.leaving.dedup();
         self.dismiss_settled();
@@ -70,7 +70,7 @@ impl<D: Driver> Shard<D> {
             true => self.fail(link, &StreamError::Reset, Some("the account has its home on another node now")),
             false => self.fail(link, &StreamError::SystemShutdown, None),
         }
-        // Its client is to close as well.
+        // The client has to close the connection as well.
         self.pause(link, false);
     }
 }

@@ -124,13 +124,15 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Lets a session continue with a connection. Returns how many of the stanzas that follow on
-    /// that were handled already; `None`, and nothing is done, if the two don't match.
+    /// Lets a session continue with a connection. Returns the number of the following stanzas on
+    /// the connection that were handled already. Returns `None`, and does nothing, if the two don't
+    /// match.
     fn take_up(&mut self, session: Link, reattach: &Reattach) -> Option<u32> {
         let handled = self.world.followed(session)?.handled;
         let known = handled.wrapping_sub(reattach.handled);
-        // Each has some bytes.
-        // An old home that had to wait for the store for too long has not counted all it has taken.
+        // Each of these stanzas has some bytes, so there can't be more of them than bytes that were
+        // kept. If bytes were kept, the old home may have taken more than it has counted, because
+        // it waited for the store for too long.
         let client = (reattach.session.is_inactive, reattach.kept > 0);
         if known > reattach.kept || !self.world.take_up(session, reattach.sent, client) {
             warn!(session = %reattach.session.jid, "a connection doesn't fit to its session any more and is closed");
@@ -221,7 +223,7 @@ impl<D: Driver> Shard<D> {
         }
         self.write_interest(session);
         self.tell_begun(session, None, true);
-        // A client that has asked may have got no answer.
+        // A client that has asked for an acknowledgement may have got none.
         self.world.say_handled(session);
         self.flush_link(session);
         if self.world.is_paused(session) {
@@ -242,7 +244,8 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Closes a connection on which fewer stanzas have come than were handled: the two don't fit.
+    /// Closes a connection on which fewer stanzas have come than were handled, since it doesn't
+    /// match its session.
     #[cold]
     pub(crate) fn end_known(&mut self, link: Link) {
         if !self.moves.known.contains_key(&link) {

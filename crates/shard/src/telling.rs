@@ -16,7 +16,7 @@ use crate::gate::Gate;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Has other nodes told of what the gate counts now.
+    /// Tells other nodes, after a moment, what the gate counts from now on.
     pub(crate) fn tell_others(&mut self) {
         tell(&self.common.gate, &mut self.world);
     }
@@ -31,7 +31,7 @@ impl<D: Driver> Shard<D> {
 }
 
 impl Door {
-    /// Has other nodes told of what the gate counts now.
+    /// Tells other nodes, after a moment, what the gate counts from now on.
     pub fn tell_others(&self) {
         let gate = self.gate.clone();
         self.run_at(0, move |world| tell(&gate, world));
@@ -44,7 +44,7 @@ impl Door {
     }
 }
 
-/// Has other nodes told of what a gate counts from now on.
+/// Tells other nodes, after a moment, what a gate counts from now on.
 pub(crate) fn tell(gate: &Arc<Gate>, world: &mut World) {
     if !world.has_other_nodes() || !gate.begins_to_tell() {
         return;

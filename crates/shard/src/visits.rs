@@ -92,7 +92,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Logs that a session ends, with no fields of a connection if it has none any more.
+    /// Logs that a session ends. The line has no fields of a connection if there is none any more.
     pub(crate) fn tell_ended(&self, link: Link, reason: &str) {
         if self.connections.get(link).is_some_and(|connection| connection.in_world)
             && let Some(visit) = self.visit(link)

@@ -18,8 +18,8 @@ use crate::reading::{Pass, STREAM_END};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Processes frames until a resource is bound. They are kept with the connection first: it may
-    /// move, with the rest of them.
+    /// Processes frames until a resource is bound. The frames are kept with the connection before:
+    /// it may move, together with those that are left.
     pub(crate) fn frames_before(&mut self, link: Link, bytes: &[u8]) {
         let key = self.key_of(link);
         if let Some(frames) = self.websocket(link) {
@@ -203,7 +203,7 @@ impl<D: Driver> Shard<D> {
         self.write_through(link, &out, 0);
     }
 
-    /// Takes note that the client closes the WebSocket and not the stream: the session treats that
+    /// Notes that the client closes the WebSocket and not the stream: the session treats that
     /// as a lost connection (RFC 7395 §3.6).
     fn closed_by_peer(&mut self, link: Link) {
         let is_free = self.connections.get(link).is_some_and(|connection| connection.unsent.is_none());

@@ -202,7 +202,7 @@ impl<S> Federating<S> {
 }
 
 impl<S> ServerWire<S> {
-    /// Judges the certificates that were shown on it, at a time in seconds since 1970.
+    /// Judges the certificates that the peer has shown, at a time in seconds since 1970.
     pub(crate) fn judge(&self, trust: &Trust, unix_seconds: u64) -> Result<Names, Untrusted> {
         let chain = self.tls.as_ref().map(WireTls::chain).unwrap_or_default();
         match &self.tlsa {

@@ -113,8 +113,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Writes bytes, encrypted if the connection is. `covers`: the bytes of the outbox that they
-    /// stand for.
+    /// Writes bytes, encrypted if the connection is. `covers` is the number of bytes of the outbox
+    /// that they stand for.
     pub(crate) fn write_through(&mut self, link: Link, bytes: &[u8], covers: usize) {
         if bytes.is_empty() {
             return;
@@ -136,8 +136,8 @@ impl<D: Driver> Shard<D> {
         self.buffers.cipher = cipher;
     }
 
-    /// Writes bytes unchanged, after waiting ones; keeps those that the system doesn't accept.
-    /// `covers`: bytes of the outbox that they stand for.
+    /// Writes bytes unchanged, after those that wait, and keeps those that the system doesn't
+    /// accept. `covers` is the number of bytes of the outbox that they stand for.
     pub(crate) fn write_wire(&mut self, link: Link, bytes: &[u8], covers: usize) {
         if bytes.is_empty() {
             return;
@@ -319,5 +319,5 @@ impl<D: Driver> Shard<D> {
     }
 }
 
-/// Bytes per write: also the size of one run of TLS records.
+/// The bytes of one write, and of one run of TLS records.
 const WRITE: usize = 64 * 1024;

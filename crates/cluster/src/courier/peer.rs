@@ -1,5 +1,5 @@
-//! The traffic with one other process: its queue, what is on its way, and the notes in which both
-//! sides say what they have read and handled.
+//! The traffic with one other process: its queue, the entries on their way, and the notes in which
+//! both sides report what they have read and handled.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -62,7 +62,7 @@ impl<S> CourierPeer<S> {
             (self.received, self.heard_ms) = (known, now_ms);
         }
         if let Some(missing) = number_in(letters, MISSING).filter(|missing| *missing == self.received + 1) {
-            // It says so for each later entry that is still on its way.
+            // The other side says so for each later entry that is still on its way.
             let is_known = self.missed.0 == missing && now_ms < self.missed.1 + REMIND_MS;
             if missing < self.cursor && !is_known {
                 (self.cursor, self.missed, self.heard_ms) = (missing, (missing, now_ms), now_ms);
@@ -170,8 +170,8 @@ impl<S> CourierPeer<S> {
         self.unread.push_back(CourierSent { seq: self.last_seq, letters });
     }
 
-    /// Returns the time at which the other side is informed, without a letter, up to where its
-    /// entries were handled and read.
+    /// Returns the time at which the other side is told, if no letter does it before, up to where
+    /// its entries were handled and read.
     pub(super) fn tells_at(&self, now: (u64, u64)) -> Option<u64> {
         match self.is_urgent {
             true => Some(self.told_at + HURRY_MS),
@@ -180,7 +180,7 @@ impl<S> CourierPeer<S> {
     }
 
     /// Returns the time at which the other side is reminded of entries that it has not confirmed:
-    /// the engine may have lost the entries, or what was said of them.
+    /// the engine may have lost the entries, or the confirmation.
     pub(super) fn reminds_at(&self) -> Option<u64> {
         let waits = !(self.unread.is_empty() && self.unhandled.is_empty()) && self.next_entry().is_none();
         waits.then_some(self.heard_ms + REMIND_MS)

@@ -119,7 +119,7 @@ fn a_confirmation_that_is_lost_is_repeated_when_its_writer_is_reminded() {
     assert_eq!(Rc::strong_count(&share), 1);
 }
 
-/// Others send everything that it isn't known to have handled to its new homes once more.
+/// Others send again, to the new homes, everything that the process isn't known to have handled.
 #[test]
 fn a_process_may_end_when_others_know_what_it_has_handled() {
     let (mut here, mut there) = pair();
@@ -194,7 +194,7 @@ fn letters_that_a_dead_process_had_not_handled_come_back() {
     assert_eq!(back, ["read", "on its way", "not sent"]);
 }
 
-/// It was frozen and continues with a backlog, but the database refuses its writes.
+/// The process was frozen and continues with a backlog, but the database refuses its writes.
 #[test]
 fn a_process_that_others_took_over_from_accepts_and_confirms_nothing() {
     let (mut here, mut there) = pair();
@@ -240,8 +240,8 @@ fn letters_that_a_process_may_have_read_come_back_when_its_node_has_another() {
     assert_eq!(old.arrived(&entry).unwrap(), None, "a process that has a successor says nothing any more");
 }
 
-/// A moving home is opened when everything for it has arrived; until then its mail waits, and with
-/// that the entry that contained it.
+/// A moving home is opened when everything for it has arrived. Until then its mail waits, and so
+/// does the entry that contained the mail.
 #[test]
 fn a_letter_that_is_only_to_be_read_does_not_wait_for_others_of_its_entry() {
     let (mut here, mut there) = pair();
@@ -389,7 +389,7 @@ fn letters_that_were_read_are_kept_only_if_somebody_waits() {
     assert_eq!(back, ["waits"]);
 }
 
-/// Such as one archive whose part of the database is slow, among many that are not.
+/// One such letter is for an archive whose part of the database is slow, while many others aren't.
 #[test]
 fn one_letter_that_takes_long_keeps_no_other_waiting() {
     let (mut here, mut there) = pair();
@@ -438,7 +438,7 @@ fn append_all(here: &mut Courier<Rc<()>>, now_ms: u64) -> Vec<Append> {
     }
 }
 
-/// Such as over a slow link: whatever comes twice delays the rest.
+/// Over a slow link, for example, whatever comes twice delays the rest.
 #[test]
 fn a_slow_reader_gets_nothing_twice() {
     let (mut here, mut there) = pair();

@@ -130,7 +130,7 @@ mod tests {
         let news = nodes[0].take_news();
         assert_eq!((news.rates.len(), news.known.len()), (0, 1));
         nodes[1].hear(&news, DEFAULT_A_DAY, 0);
-        // At the other node he has the rate of a known place, too.
+        // The owner has the rate of a known place at the other node, too.
         let tried = (0..200).filter(|_| guess(&mut nodes[1], whence("192.0.2.1", "romeo@a.example"), 0).is_ok());
         assert!(tried.count() > 100);
         assert_eq!(log_in(&mut nodes[0], whence("192.0.2.1", "romeo@a.example"), 10), Ok(0));
@@ -164,7 +164,7 @@ mod tests {
         assert!(nodes[0].news.rates.len() <= MOST_TOLD);
         let of_pairs = nodes[0].news.rates.keys().filter(|(name, _)| *name == RateName::Pair).count();
         assert!(of_pairs <= MOST_TOLD / 2, "{of_pairs}");
-        // Impossible values count as the highest ones, after which nobody gets a turn.
+        // Impossible values count as the highest possible ones, with which nobody gets a turn.
         let key = 5;
         let rates = vec![(RateName::Pair, key, i32::MAX), (RateName::Account, key, i32::MIN)];
         nodes[1].hear(&AttemptNews { rates, known: Vec::new() }, DEFAULT_A_DAY, 1000);

@@ -41,15 +41,15 @@ impl AttemptCause {
 /// A kind of rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum RateName {
-    /// Of an account at a place where it has logged in.
+    /// The attempts at an account from a place where it has logged in.
     Known,
-    /// Of an account at a place where it has not.
+    /// The attempts at an account from a place where it has not logged in.
     Pair,
-    /// Of an account, from wherever the attempts come.
+    /// The attempts at an account, from wherever they come.
     Account,
-    /// Of an address, for whatever account the attempts are.
+    /// The attempts from an address, at any account.
     Address,
-    /// Of an address, for those who prove nothing.
+    /// The clients at an address that prove nothing.
     Anonymous,
 }
 
@@ -153,11 +153,11 @@ pub(super) const KNOWN: AttemptRate = AttemptRate { burst: 100, each_ms: 5_000 }
 /// The rate of an address: as many attempts as it may have connections, so that all clients behind
 /// it that come back after a restart find a place.
 pub(super) const ADDRESS: AttemptRate = AttemptRate { burst: 1000, each_ms: 1_000 };
-/// The rate at which clients that prove nothing are admitted from an address: a page of a helpline
-/// has many readers behind one address, but they don't all come at once.
+/// The rate at which clients that prove nothing are admitted from an address. The page of a
+/// helpline has many readers behind one address, but they don't all come at once.
 pub(super) const ANONYMOUS: AttemptRate = AttemptRate { burst: 100, each_ms: 6_000 };
 /// The milliseconds above which an attempt is refused rather than made to wait.
 pub(super) const LONGEST_WAIT_MS: u64 = 10_000;
-/// Entries of a table, 16 bytes each and what a hash table adds.
+/// The entries of a table. Each takes 16 bytes, and what a hash table adds.
 pub(super) const MOST: usize = 65_536;
 pub(super) const DAY_MS: u64 = 86_400_000;

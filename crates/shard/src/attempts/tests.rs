@@ -42,12 +42,12 @@ fn a_user_who_has_logged_in_from_there_does_not_wait_for_a_device_with_a_wrong_p
     let mut attempts = LoginAttempts::default();
     let office = whence("192.0.2.1", "romeo@a.example");
     assert_eq!(log_in(&mut attempts, office, 0), Ok(0));
-    // A device that tries again every ten seconds, for a day.
+    // A device tries again every ten seconds, for a day.
     for now_ms in (0..DAY_MS).step_by(10_000) {
         assert_eq!(guess(&mut attempts, office, now_ms), Ok(0));
         assert_eq!(log_in(&mut attempts, office, now_ms + 1), Ok(0));
     }
-    // A device that tries all the time has its rate there too.
+    // The rate also holds for a device that tries all the time.
     let mut looked_at = 0;
     for now_ms in (DAY_MS..2 * DAY_MS).step_by(1000) {
         looked_at += u64::from(guess(&mut attempts, office, now_ms).is_ok());
@@ -71,7 +71,7 @@ fn an_account_under_attack_from_many_addresses_has_so_many_guesses_a_day_and_let
     let addresses: Vec<String> = (0..15_000).map(|number| format!("10.{}.{}.1", number / 250, number % 250)).collect();
     let mut looked_at = 0;
     let mut now_ms = 0;
-    // Each address tries twenty times; that is all that it has for some hours.
+    // Each address tries twenty times, and has no further attempt for some hours.
     for address in addresses.iter().cycle().take(20 * addresses.len()) {
         looked_at += u64::from(guess(&mut attempts, whence(address, "romeo@a.example"), now_ms).is_ok());
         now_ms += DAY_MS / 300_000;

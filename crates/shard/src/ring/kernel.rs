@@ -163,8 +163,8 @@ impl KernelRing {
         }
     }
 
-    /// Queues a receive that goes on until it is cancelled, fails, or finds no buffer. An end of
-    /// input is a result of 0.
+    /// Queues a receive that continues until it is cancelled, fails, or finds no buffer. A result
+    /// of 0 means the end of the input.
     pub(super) fn receive(&mut self, socket: RawFd, data: u64) {
         let is_queued = self.push(&opcode::RecvMulti::new(Fd(socket), GROUP).build().user_data(data));
         self.receives += usize::from(is_queued);
@@ -177,7 +177,7 @@ impl KernelRing {
         self.push(&opcode::PollAdd::new(Fd(descriptor), events).multi(is_repeated).build().user_data(data));
     }
 
-    /// Queues the end of the operation that has this number, which completes it.
+    /// Queues the end of the operation with this number, which completes that operation.
     pub(super) fn cancel(&mut self, data: u64) {
         self.push(&opcode::AsyncCancel::new(data).build().user_data(OF_NOBODY));
     }
@@ -298,7 +298,7 @@ impl KernelRing {
         Some(RingEvent { data: entry.user_data(), result, buffer, goes_on: cqueue::more(entry.flags()) })
     }
 
-    /// Takes note that a receive has had its last completion.
+    /// Notes that a receive has had its last completion.
     pub(super) fn receive_ended(&mut self) {
         self.receives = self.receives.saturating_sub(1);
     }
@@ -345,7 +345,7 @@ impl Drop for KernelRing {
 /// Sends without the ring, as much as fits.
 ///
 /// # Errors
-/// `WouldBlock`, or that of a broken connection.
+/// `WouldBlock`, or the system's error for a broken connection.
 pub(super) fn send_now(socket: RawFd, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: callers give the number of a socket that they watch, which is open.
     let socket = unsafe { BorrowedFd::borrow_raw(socket) };

@@ -10,7 +10,7 @@ pub(super) struct TickOutputs {
 }
 
 impl TickOutputs {
-    /// Adds bytes for a socket. `at`: the output that the socket has already. Returns the output
+    /// Adds bytes for a socket. `at` is the output that the socket already has. Returns the output
     /// that now has the bytes; `None` if they don't fit.
     pub(super) fn add(&mut self, place: u32, at: u32, bytes: &[u8]) -> Option<u32> {
         if self.bytes.len() + bytes.len() > MOST_BYTES {
@@ -50,7 +50,7 @@ impl TickOutputs {
         self.outputs.iter().map(|(place, range)| (*place, self.bytes.get(range.clone()).unwrap_or_default()))
     }
 
-    /// Takes an output: it is empty from now on, and won't be sent from here.
+    /// Takes an output, which is empty from now on and won't be sent from here.
     pub(super) fn take(&mut self, at: u32) -> Vec<u8> {
         let Some((_, range)) = self.outputs.get_mut(at as usize) else { return Vec::new() };
         let bytes = self.bytes.get(range.clone()).unwrap_or_default().to_vec();

@@ -20,7 +20,7 @@ impl RingDriver {
         self.sent(place, &bytes, sent);
     }
 
-    /// Takes note of the outcome of sending accepted bytes.
+    /// Notes the outcome of sending accepted bytes.
     pub(super) fn sent(&mut self, place: u32, bytes: &[u8], result: Result<usize, Errno>) {
         let Some(socket) = self.sockets.get_mut(place as usize) else { return };
         let rest = match result {
@@ -104,7 +104,7 @@ impl RingDriver {
         }
     }
 
-    /// Closes a connection of which only the output was left, if that is sent, or can't be.
+    /// Closes a connection of which only the output was left, once that is sent or can't be.
     fn close_left(&mut self, place: u32) {
         let is_over = |socket: &RingSocket| {
             socket.output.own.is_some() && (socket.output.unsent.is_empty() || socket.error.is_some())
@@ -116,5 +116,5 @@ impl RingDriver {
     }
 }
 
-/// The number of outputs from which one submission costs less than a call for each.
+/// The number of outputs from which on one submission costs less than a call for each.
 const WORTH_A_SUBMISSION: usize = 3;

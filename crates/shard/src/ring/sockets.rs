@@ -37,7 +37,7 @@ pub(super) struct RingInput {
     pub(super) last: u32,
     /// Bytes of the first shared buffer that were read.
     pub(super) read_of_first: u32,
-    /// Input that precedes that in shared buffers.
+    /// Input that comes before that in shared buffers.
     pub(super) spilled: Vec<u8>,
     /// True if input is wanted.
     pub(super) reads: bool,
@@ -50,15 +50,15 @@ pub(super) struct RingInput {
 pub(super) struct RingOutput {
     /// Output that was accepted and that the system has no room for.
     pub(super) unsent: Vec<u8>,
-    /// The place of its output in that of the tick, or [`NO_OUTPUT`].
+    /// The place of its output among that of the tick, or [`NO_OUTPUT`].
     pub(super) at: u32,
     /// The connection, if it was closed and only its output is left.
     pub(super) own: Option<TcpStream>,
-    /// True if room is to be reported.
+    /// True if room for output is to be reported.
     pub(super) writes: bool,
     /// True if there was room for output, and none has been refused since.
     pub(super) is_writable: bool,
-    /// True if our direction is to be ended after its output.
+    /// True if our direction is to be ended after the output.
     pub(super) is_ending: bool,
 }
 
@@ -142,7 +142,7 @@ impl RingSocket {
     pub(super) fn poll_step(&mut self) -> (RingStep, PollFlags) {
         let mut events = PollFlags::empty();
         events.set(PollFlags::OUT, self.is_connecting || self.output.writes || !self.output.unsent.is_empty());
-        // Otherwise the receive reports it.
+        // Otherwise the receive reports the end.
         let is_unheard = !self.input.reads && self.is_open();
         events.set(PollFlags::ERR | PollFlags::HUP, is_unheard || !events.is_empty());
         let step = step(&mut self.poll, !events.is_empty(), !self.polled.contains(events));
@@ -152,7 +152,7 @@ impl RingSocket {
         (step, events)
     }
 
-    /// Takes note of the events of a poll. Returns whether the socket may be written to.
+    /// Notes the events of a poll. Returns whether the socket may be written to.
     pub(super) fn polled(&mut self, result: Result<u32, Errno>) -> bool {
         let found = match result {
             Ok(events) => PollFlags::from_bits_retain(events as u16),
