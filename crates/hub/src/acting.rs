@@ -83,7 +83,7 @@ pub(crate) struct Moves {
     /// The time at which this shard began to wait for data, on the clock that never goes back.
     pub(crate) awaiting_since_ms: u64,
     pub(crate) heard: BTreeMap<Station, OtherShard>,
-    /// Processes that report nothing any more, because they have died or are silent.
+    /// Processes that no longer report anything, because they have died or are silent.
     pub(crate) gone: BTreeSet<MovesProcess>,
     pub(crate) parting: Option<(PartingStage, u64)>,
     /// The cards that have still to be sent, each with the hash of its home.

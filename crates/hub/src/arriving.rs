@@ -19,9 +19,10 @@ use crate::card::Card;
 use crate::moves::{LATE_MS, PATIENCE_MS};
 
 impl World {
-    /// Takes the cards of everything that continues here, once all of it has arrived; `None`
-    /// before, and if nothing is awaited. The caller then calls [`World::go_on`] and
-    /// [`World::arrived`]. `fences`: processes that [`World::take_overdue`] returns are fenced off.
+    /// Takes the cards of everything that continues here, once all of it has arrived; `None` before
+    /// that, and if nothing is awaited. The caller then calls [`World::go_on`] and
+    /// [`World::arrived`]. If `fences`, the processes that [`World::take_overdue`] returns are
+    /// fenced off.
     pub fn take_arrived(&mut self, fences: bool) -> Option<Vec<Card>> {
         let moves = self.people.moves.as_ref()?;
         let is_awaiting = !moves.awaited.is_empty();
@@ -62,7 +63,7 @@ impl World {
         Some(here)
     }
 
-    /// Returns whether any of the late processes can be fenced off: if so, no home begins before
+    /// Returns whether any of the late processes can be fenced off. If so, no home begins before
     /// that is done. They are reported only if they are still late a moment later, since this
     /// process may have been the late one.
     fn await_fence(&mut self) -> bool {
@@ -88,7 +89,7 @@ impl World {
         true
     }
 
-    /// Takes the processes that did not hand on in time the data of homes that are here now.
+    /// Takes the processes that have not handed on in time the data of homes that are here now.
     pub fn take_overdue(&mut self) -> BTreeSet<(u16, u32)> {
         self.people.moves.as_mut().map(|moves| std::mem::take(&mut moves.late.overdue)).unwrap_or_default()
     }

@@ -33,7 +33,7 @@ impl World {
         self.ask_whole(from, to, is_set, payload, |world, answer| then(world, answer.map_or(Answer::Nothing, read)));
     }
 
-    /// Does the same; `then` gets the whole reply.
+    /// Makes such a request; `then` gets the whole reply.
     pub(crate) fn ask_whole(
         &mut self,
         from: &str,
@@ -61,8 +61,8 @@ impl World {
         self.route_built(&request.finish(), to);
     }
 
-    /// Takes a result or an error for an account or a session, if it is the reply to a request made
-    /// on its behalf, even if it is too late: no client has such an id.
+    /// Takes a result or an error for an account or a session if it is the reply to a request made
+    /// on its behalf, even if it is too late, since no client has such an id.
     pub(crate) fn answered_here(&mut self, packet: &Packet) -> bool {
         let is_own = packet.id().is_some_and(|id| {
             let rest = id.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));

@@ -2,7 +2,7 @@
 //!
 //! Stanzas for a component pass the home of its name, as stanzas for other servers do. But a
 //! component stays on the node to which it has connected, on the shard of that process which stands
-//! for its name. The home is told of this, and forwards stanzas there.
+//! for its name. The home is told about this, and forwards stanzas there.
 //!
 //! # Invariants
 //!
@@ -58,8 +58,8 @@ impl World {
         }
     }
 
-    /// Tells the homes that other processes have now of the components that are connected here, and
-    /// forgets processes that are gone.
+    /// Tells the homes, if they are in other processes now, which components are connected here,
+    /// and forgets processes that are gone.
     pub(crate) fn attach_again(&mut self) {
         let view = self.here.view.clone();
         self.out.attached.elsewhere.retain(|_, shards| {

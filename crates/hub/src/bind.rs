@@ -26,7 +26,7 @@ impl World {
         self.bind_as(link, account, resource, self.catalogue.settings.conflict);
     }
 
-    /// Binds a resource that belongs to one client: a session that already has it is an older one
+    /// Binds a resource that belongs to one client. A session that already has it is an older one
     /// of the same client (XEP-0386 §3.2).
     pub fn bind_in_place(&mut self, link: Link, account: &Jid, resource: &str) {
         self.bind_as(link, account, Some(resource), Conflict::EndOlder);
@@ -78,7 +78,8 @@ impl World {
         session.gone = true;
         let is_busy = session.is_busy();
         self.resolve_doubt(link);
-        // At once, even if the session has to wait: stanzas that come now are newer.
+        // This happens at once, even if the session has to wait, since stanzas that come now are
+        // newer.
         self.give_back(link);
         if !is_busy {
             self.end(link);
@@ -299,8 +300,8 @@ impl World {
     }
 
     /// Routes the stanzas in the outbox of a session that is ending again, in their order. This may
-    /// overflow another session's outbox: its stanzas then follow behind these, so that a chain of
-    /// such sessions doesn't deepen the stack.
+    /// overflow another session's outbox, whose stanzas then follow behind these, so that a chain
+    /// of such sessions doesn't deepen the stack.
     pub(crate) fn give_back(&mut self, link: Link) {
         let Some(address) = self.outboxes.address(link).cloned() else { return };
         let mut unsent = self.outboxes.abandon(link);
@@ -308,8 +309,8 @@ impl World {
             unsent.retain(|unsent| unsent.packet.kind() != Kind::Message);
         }
         unsent.retain(|unsent| unsent.to != To::Bare || !self.others_have(link, unsent));
-        // A server's request to this session on its account's behalf, such as a roster push, is
-        // older than the knowledge of the next session of the same resource.
+        // A request that the server made to this session on its account's behalf, such as a roster
+        // push, is older than the data that the next session of the same resource gets.
         unsent.retain(|unsent| !is_push(&unsent.packet));
         let taken = &self.clock.taken;
         let unsent = unsent.into_iter().map(|unsent| (taken.when(unsent.number), unsent));
@@ -330,7 +331,7 @@ impl World {
 
     /// Returns whether another resource of the account got its own copy of a stanza that this one
     /// got for the bare JID (RFC 6121 §8.5.2.1.1). A resource that did not get its copy either, and
-    /// accepts messages no more, gives the stanza back when it ends.
+    /// no longer accepts messages, gives the stanza back when it ends.
     fn others_have(&self, link: Link, unsent: &Unsent) -> bool {
         let user = self.session_at(link).and_then(|session| self.people.users.get(session.user as usize));
         let mut others = user.into_iter().flat_map(|user| &user.links).filter(|&&other| other != link);

@@ -9,10 +9,10 @@
 //!
 //! # Invariants
 //!
-//! * The memory that components can cause on a shard is bounded; users beyond that bound aren't
-//!   told.
-//! * A component that reconnects at once isn't hidden after it has shown itself again: newer
-//!   presence supersedes the goodbye.
+//! * The memory that components can cause on a shard is bounded. What users beyond that bound have
+//!   shown isn't taken back.
+//! * If a component reconnects at once, its users aren't hidden after they have shown themselves
+//!   again: newer presence supersedes the notification of the end.
 
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ impl Bridged {
     }
 }
 
-/// Pairs of a component's user and somebody who sees it that a shard remembers.
+/// The most pairs, of a component's user and somebody who sees that user, that a shard remembers.
 const MOST_SHOWN: usize = 100_000;
 /// The bounds of this memory.
 pub const BOUNDS: &[Bound] = &[Bound::on(

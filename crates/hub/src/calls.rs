@@ -50,7 +50,7 @@ pub(crate) type OfSession = fn(&mut World, Link);
 pub(crate) type Carrying = (fn(&World, Link) -> Carry, fn(&mut World, Link, Option<&[u8]>));
 /// Is called for a stanza that a session gets while its client is inactive or not connected.
 pub(crate) type Unattended = fn(&mut World, &Packet, Link);
-/// Adds to the stream features of a domain; the registry tells which modules are on there.
+/// Adds to the stream features of a domain. The registry tells which modules are on there.
 pub(crate) type FeaturesCall = fn(&Registry, &Domain) -> Vec<Built>;
 /// Hears of a login.
 pub(crate) type OfLogin = fn(&World, &LoginSeen<'_>);

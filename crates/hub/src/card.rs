@@ -116,9 +116,9 @@ pub(crate) struct CardTally {
     pub(crate) handled: u32,
     pub(crate) doubtful: Option<u32>,
     pub(crate) acknowledged: u32,
-    /// The number of stanzas at the end that were certainly not sent: they came while the client of
-    /// a session that continues from a journal wasn't back. The client may have got more than that
-    /// journal had, but none of these, so the count that it reports doesn't include them.
+    /// The number of stanzas at the end that were certainly not sent, because they came while the
+    /// client of a session that continues from a journal wasn't back. The client may have got more
+    /// than that journal had, but none of these, so the count that it reports doesn't include them.
     pub(crate) unsent: u32,
 }
 
@@ -230,7 +230,8 @@ impl SessionCard {
     pub(crate) fn recovered(mut self, stanzas: Vec<CardStanza>, counts: CardTally) -> Result<Self, CardError> {
         let sent = (stanzas.len() as u32).saturating_sub(counts.unsent);
         self.stanzas = stanzas;
-        // A card of another version can't continue; its stanzas are delivered elsewhere.
+        // A card of another version can't continue; its stanzas are delivered as after the end of a
+        // session.
         if let Ok(mut state) = self.state() {
             let CardTally { handled, doubtful, acknowledged, .. } = counts;
             state.stream = CardCounts { handled, doubtful, acknowledged, sent, ..state.stream };

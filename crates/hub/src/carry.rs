@@ -6,10 +6,10 @@
 //! * A session continues in another process if and only if its client may resume it (XEP-0198 §5)
 //!   and nobody but the client waits for the contents of its outbox. Nobody is told that such a
 //!   session is unavailable, neither at the stop nor at the start.
-//! * The others end first, while those that continue are still there to be notified. Cards are
-//!   made when nothing is under way any more, so they include the last stanzas of the others.
-//! * A session with a card is in one process at a time. This process forgets it in the moment in
-//!   which the card is given away: nobody gets its messages here, and later stanzas find it gone.
+//! * The others end first, while those that continue are still there to be notified. Cards are made
+//!   when nothing is under way any more, so they include the last stanzas of the others.
+//! * A session with a card is in one process at a time. This process forgets it at the moment when
+//!   the card is given away: nobody gets its messages here, and later stanzas don't find it.
 //! * A session that has expired meanwhile, or can't continue, ends as always: contacts are
 //!   notified, and its undelivered stanzas go where they would have gone without it.
 
@@ -116,7 +116,7 @@ impl World {
     }
 
     /// Hands a module's data on to another process. The memo is opened there, at the home of a
-    /// text, before anything continues: it may reserve its place then, and does the rest in
+    /// text, before anything continues. It may reserve its place then, and does the rest in
     /// [`World::in_turn`].
     pub fn hand_on<L: Memo>(&mut self, home: &str, memo: &L) {
         debug_assert!(self.registry().memo_kind(L::NAME).is_some(), "no module declares the memo {:?}", L::NAME);

@@ -155,7 +155,8 @@ impl World {
     pub(crate) fn show_last(&mut self, asker: Jid, seen: Vec<(LastSeen, Option<Vec<u8>>)>) {
         let concealing = self.catalogue.registry.concealing();
         for (last, bytes) in seen {
-            // It has come back while the store was asked, and has shown itself to the asker.
+            // The account has come back while the store was asked, and has shown itself to the
+            // asker.
             if self.is_present(last.owner.as_ref()) {
                 continue;
             }

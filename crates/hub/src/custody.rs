@@ -36,8 +36,8 @@ impl Custody {
         Self(Arc::new(Charge { settled: OnceLock::new(), has_refused: has_refused.clone() }))
     }
 
-    /// Returns the first share of a custody that belongs to no session, and what to wait for until
-    /// the last share is given up.
+    /// Returns the first share of a custody that belongs to no session, and a future that completes
+    /// when the last share is given up.
     pub fn apart() -> (Self, Awaited<()>) {
         let custody = Self::of(&Arc::default());
         let (completer, settled) = one_shot();
@@ -46,8 +46,8 @@ impl Custody {
         (custody, settled)
     }
 
-    /// Notes that a message in this custody was refused: its sender has to hear of that before
-    /// the message counts as handled.
+    /// Notes that a message in this custody was refused: its sender has to learn of that before the
+    /// message counts as handled.
     pub fn refuse(&self) {
         self.0.has_refused.store(true, Ordering::Release);
     }
@@ -158,7 +158,7 @@ impl Ledger {
         self.open.get_or_insert_with(|| Custody::of(&self.has_refused)).clone()
     }
 
-    /// Takes back the newest `number` stanzas, which were not worked off after all.
+    /// Takes back the newest `number` stanzas, which were not handled after all.
     pub fn take_back(&mut self, number: u32) {
         debug_assert!(self.handled.wrapping_sub(self.sure) >= number, "what is acknowledged is never taken back");
         if let Some(closing) = &mut self.closing
@@ -193,10 +193,10 @@ impl Ledger {
         count
     }
 
-    /// Returns the acknowledged number for a client that gets nothing more. It leaves out
-    /// everything from the first refusal on of which the client isn't known to have heard, unless
-    /// that number was sent already: the client should rather repeat stanzas that it may have got
-    /// an error for than omit some that it doesn't know about.
+    /// Returns the acknowledged number for a client that gets nothing more. The number ends before
+    /// the first refusal of which the client isn't known to have heard, unless a higher one was
+    /// sent already: the client should rather repeat stanzas for which it may have got an error
+    /// than omit some that it doesn't know about.
     pub(crate) fn tell_last(&mut self) -> u32 {
         let left = |count: u32| self.handled.wrapping_sub(count);
         let count = self.doubt().unwrap_or(self.sure);
@@ -215,8 +215,9 @@ impl Ledger {
         is_settled
     }
 
-    /// Closes the custody of all that has come so far and returns what to wait for until it is
-    /// settled; call [`Ledger::closed`] then. Returns `None` if something is waited for already.
+    /// Closes the custody of everything that has come so far, and returns what to wait for until it
+    /// is settled; call [`Ledger::closed`] then. Returns `None` if a closed custody is already
+    /// being waited for.
     pub fn close(&mut self) -> Option<Awaited<()>> {
         if self.closing.is_some() {
             return None;
@@ -316,8 +317,9 @@ impl Balance {
         }
     }
 
-    /// Returns the same number for the client; `None` if the client was told a higher one, whether
-    /// or not that arrived: its own count is the better answer then (§5 leaves the count out).
+    /// Returns the number of stanzas that are sure, for the client; `None` if the client was told a
+    /// higher one, whether or not that arrived: the client's own count is better then (§5 leaves
+    /// the count out).
     pub fn tellable(&self) -> Option<u32> {
         let left = |count: u32| self.handled.wrapping_sub(count);
         Some(self.sure()).filter(|sure| left(*sure) <= left(self.told))

@@ -30,8 +30,8 @@ impl TakenTimes {
         }
     }
 
-    /// Notes that the copies from this number on were taken at another time: they belong to
-    /// sessions that came from another process. Numbers grow, times need not.
+    /// Notes that the copies from this number on were taken at another time, because they belong to
+    /// sessions that came from another process. The numbers grow, but the times need not.
     pub fn recall(&mut self, number: u64, unix_ms: u64) {
         if self.0.back().is_none_or(|&(_, at)| at.abs_diff(unix_ms) >= RESOLUTION_MS) {
             self.0.push_back((number, unix_ms));

@@ -72,8 +72,8 @@ impl ElsewhereContacts {
         !is_same
     }
 
-    /// Forgets a resource, or all of a contact that says by its bare address that none is left (RFC
-    /// 6121 §4.3.2). Returns whether there were any.
+    /// Forgets a resource of a contact, or all of them if the contact says by its bare address that
+    /// none is left (RFC 6121 §4.3.2). Returns whether there were any.
     fn forget_all_of(&mut self, from: &Jid) -> bool {
         if from.resource().is_some() {
             return self.forget(from.as_str()).is_some();
@@ -103,7 +103,7 @@ impl ElsewhereContacts {
         self.seen.values().filter_map(|seen| seen.presence.as_ref())
     }
 
-    /// Forgets contacts that were probed in vain. Returns some that are to be probed: the address
+    /// Forgets contacts that were probed in vain. Returns some that have to be probed: the address
     /// of each, with the account on whose behalf.
     fn silent(&mut self, now_ms: u64) -> Vec<(Jid, Jid)> {
         let is_older = |seen: &SeenResource, age_ms| now_ms.saturating_sub(seen.heard_ms) >= age_ms;

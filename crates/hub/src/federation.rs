@@ -97,7 +97,8 @@ impl World {
         }
     }
 
-    /// Tells some of them, and the others in later ticks: a bridge may have thousands of users.
+    /// Tells some of those who have seen a component's users, and the others in later ticks: a
+    /// bridge may have thousands of users.
     fn bid_farewell(&mut self) {
         for _ in 0..FAREWELLS {
             let Some((from, to)) = self.out.bridged.next() else { return };
@@ -214,7 +215,7 @@ impl World {
 
     /// Returns the multicast service of a remote domain, and how many recipients it takes at once.
     fn service_for(&mut self, distant: &Distant) -> Option<(Jid, usize)> {
-        // A component gets its stanzas one by one: it is as near as a multicast service.
+        // A component gets its stanzas one by one: it is as near as a multicast service would be.
         if self.is_component(&distant.domain) {
             return None;
         }
@@ -278,7 +279,7 @@ impl World {
     }
 }
 
-/// Users of a component that is gone of whose end others are told at a time.
+/// The users of a component that is gone of whose end others are told at a time.
 const FAREWELLS: usize = 500;
 /// Milliseconds until the next of these.
 const FAREWELL_MS: u64 = 10;

@@ -22,8 +22,8 @@ pub(crate) const DELIVERY: Which = |registry| &registry.passing.before_delivery;
 pub(crate) const SERVICE: Which = |registry| &registry.passing.before_service;
 
 impl World {
-    /// Returns whether the guards that are `on` and go by a document of the account let a stanza
-    /// pass. One that doesn't has replied to it.
+    /// Returns whether the guards that are `on` and use a document of the account let a stanza
+    /// pass. A guard that doesn't has replied to the stanza.
     pub(crate) fn pass_guards(
         &mut self,
         which: Which,

@@ -83,8 +83,9 @@ impl World {
     }
 
     /// Lets a session that has no connection continue with its previous one, over which its client
-    /// was sent this number of stanzas. `may_repeat`: the first stanzas from it may have been here
-    /// before. Returns `false`, and does nothing, if the session can't have sent so many.
+    /// was sent this number of stanzas. If `may_repeat`, the first stanzas from the client may have
+    /// been here before. Returns `false`, and does nothing, if the session can't have sent that
+    /// many.
     pub fn take_up(&mut self, link: Link, sent: u32, (is_inactive, may_repeat): (bool, bool)) -> bool {
         let Some(session) = self.reference(link) else { return false };
         if !self.outboxes.take_up(link, sent) {

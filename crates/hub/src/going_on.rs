@@ -91,7 +91,7 @@ impl World {
     }
 
     /// Returns whether a session with this full JID continues and has shown itself at a place, as
-    /// far as its home, which is this shard, can say. A session that ends reports its end itself to
+    /// far as this shard, which is its home, knows. A session that ends reports its end itself to
     /// those whom it knows; another session may have taken its address since.
     pub fn goes_on(&self, session: JidRef<'_>, place: JidRef<'_>) -> bool {
         let user = self.user_named(self.hash(session.bare_str()), session.bare_str());
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// Ends the sessions of an account that don't continue. `disinherits`: nobody gets their
+    /// Ends the sessions of an account that don't continue. If `disinherits`, nobody gets their
     /// undelivered stanzas.
     fn end_returning(&mut self, job: usize, disinherits: bool) {
         self.let_end(job);
@@ -339,8 +339,8 @@ impl World {
         detached.into_iter().for_each(|session| self.closed(session.link));
     }
 
-    /// Lets an account probe its contacts elsewhere for changes while there was no server.
-    /// Accounts do so one after the other.
+    /// Lets an account probe its contacts elsewhere for changes that happened while there was no
+    /// server. Accounts do so one after the other.
     fn ask_later(&mut self, account: Jid) {
         if !self.federates() {
             return;

@@ -51,8 +51,8 @@ impl World {
         while let Some(waiting) = queue.pop_front() {
             share.give_back(&waiting.packet);
             self.deliver_held(hash, waiting);
-            // One of them may have made a new claim: then the rest keeps waiting, before later
-            // ones.
+            // One of the delivered stanzas may have made a new claim. Then the rest keeps waiting,
+            // before later ones.
             let user = held(self).and_then(|user| self.people.users.get_mut(user as usize));
             if let Some(again) = user.and_then(|user| user.held.as_mut()) {
                 share.add(&again.share);
@@ -63,8 +63,8 @@ impl World {
         }
     }
 
-    /// Delivers a stanza that a filter has kept until it had a reply, ahead of those for its
-    /// account that have waited for that.
+    /// Delivers a stanza that a filter has kept until it had a reply, ahead of the account's
+    /// stanzas that have waited for it.
     pub fn deliver_first(&mut self, hold: Option<Hold>, packet: &Packet, to: JidRef<'_>, notes: Notes) {
         let hash = self.hash(to.bare_str());
         if let Some(hold) = hold {
@@ -92,7 +92,7 @@ impl World {
     }
 }
 
-/// The same for the page of limits.
+/// These bounds, for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on(
         "stanzas that wait for the store after earlier ones",

@@ -219,9 +219,9 @@ impl World {
         self.pass(ROUTE, on, packet, to, account.as_ref(), &mut Notes::default())
     }
 
-    /// Returns whether an account whose home this is may send a stanza to one of many recipients,
-    /// by its own rules: recipients that it blocks get none of it, as when it writes to them alone
-    /// (XEP-0191 §3.3). If not, its session has been told.
+    /// Returns whether an account whose home this is may, by its own rules, send a stanza to one of
+    /// many recipients. Recipients that it blocks get none of the stanza, as when it writes to them
+    /// alone (XEP-0191 §3.3). If not, its session has been told.
     pub fn may_leave(&mut self, packet: &Packet, account: JidRef<'_>, to: JidRef<'_>) -> bool {
         let on = self.filters(account.domain()).route;
         self.pass_guards(ROUTE, on, packet, to, account)
@@ -246,7 +246,7 @@ impl World {
         }
         self.counters.errors += 1;
         let mut reply = rookery_xml::Writer::new(stanza.name());
-        // A malformed address is returned as it was written: the client must recognise its
+        // A malformed address is returned as it was written, so that the client recognises its
         // request.
         reply.attr("type", "error").opt_attr("id", stanza.id().as_deref()).opt_attr("from", stanza.to().as_deref());
         error.write(&mut reply);

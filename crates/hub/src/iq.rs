@@ -20,7 +20,8 @@ pub struct Iq {
     pub payload: Element,
     /// The session that asks, if it is on this shard. Its lane can be held.
     pub origin: Option<SessionRef>,
-    /// The bytes of the stanza that it came in; while it waits it takes at least as much memory.
+    /// The bytes of the stanza that contained the request; while the request waits, it takes at
+    /// least as much memory.
     pub bytes: usize,
 }
 

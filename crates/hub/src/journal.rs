@@ -73,7 +73,7 @@ impl World {
     }
 
     /// Notes that the data which modules would hand on at the home of a text may have changed: see
-    /// [`Hooks::on_journal`](crate::Hooks::on_journal). `is_lasting`: the current work isn't
+    /// [`Hooks::on_journal`](crate::Hooks::on_journal). If `is_lasting`, the current work isn't
     /// handled until the data is written; otherwise it is written within a second or so.
     pub fn note_home(&mut self, home: &str, is_lasting: bool) {
         let Some(journal) = &mut self.people.journal else { return };
@@ -363,7 +363,8 @@ impl JournalWrite {
 /// rooms may be large.
 const HOMES_MS: u64 = 50;
 const LATER_MS: u64 = 1_000;
-/// Batches that are under way when further writes wait, unless much else would wait for them.
+/// The number of batches under way above which further writes wait, unless much else would wait for
+/// them.
 const MOST_UNDER_WAY: usize = 32;
 /// Bytes of a batch, unless that is one session.
 const AT_ONCE_BYTES: usize = 1 << 20;

@@ -71,8 +71,8 @@ pub struct NotResumed {
 }
 
 impl World {
-    /// Handles an element of a bound stream that is no stanza. Known elements are about the stream,
-    /// so they don't wait behind stanzas; others end it.
+    /// Handles an element of a bound stream that isn't a stanza. Known elements are about the
+    /// stream, so they don't wait behind stanzas; others end the stream.
     pub(crate) fn element(&mut self, link: Link, element: Stanza<'_>) {
         match (&*element.ns(), element.name()) {
             (ns::SM, "r") if self.managed(link).is_some() => self.say_handled(link),
@@ -110,8 +110,8 @@ impl World {
         }
     }
 
-    /// Enables stream management on a session; returns the `<enabled/>` element. `inline`: the
-    /// client gets this before everything that waits for it already (XEP-0386).
+    /// Enables stream management on a session; returns the `<enabled/>` element. If `inline`, the
+    /// client gets this before everything that already waits for it (XEP-0386).
     ///
     /// # Errors
     /// The condition for `<failed/>`.
@@ -127,7 +127,7 @@ impl World {
         let mut answer = Writer::with_ns("enabled", ns::SM);
         if let Some(id) = &id {
             answer.attr("id", id).attr("resume", "true").attr("max", &seconds.to_string());
-            // A client that comes back to the home of its account spares each stanza the way
+            // If a client comes back to the home of its account, each stanza is spared the way
             // between nodes.
             let steering = self.catalogue.settings.told.steering.as_ref();
             let host = steering.filter(|_| self.outboxes.transport(link) == Transport::Tcp);
@@ -173,7 +173,7 @@ impl World {
     }
 
     /// Returns whether the store has everything that the stanzas of a session led to, and the
-    /// journal their number. If not, the shard is woken when it should be asked again.
+    /// journal has their number. If not, the shard is woken when it should ask again.
     pub fn is_settled(&mut self, link: Link) -> bool {
         let Some((session, ledger)) = self.reference(link).zip(self.ledger(link)) else { return true };
         let is_settled = ledger.is_settled();
@@ -183,8 +183,8 @@ impl World {
         is_settled && self.has_journaled(link)
     }
 
-    /// Waits until everything that a session has sent so far is settled, unless it waits for that
-    /// already.
+    /// Waits until everything that a session has sent so far is settled, unless that wait is
+    /// already under way.
     pub(crate) fn settle(&mut self, session: SessionRef) {
         if let Some(settled) = self.ledger(session.link).and_then(Ledger::close) {
             self.in_custody(None, |world| world.wait(settled, move |world, _| world.settled(session)));
@@ -287,7 +287,7 @@ impl World {
         }
     }
 
-    /// Arranges the requests for acknowledgements, and the timeouts for replies, of sessions that
+    /// Adds the requests for acknowledgements, and sets the timeouts for replies, of sessions that
     /// were flushed.
     pub fn ask_for_acknowledgements(&mut self) {
         for asking in self.outboxes.take_asking() {

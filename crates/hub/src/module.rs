@@ -1,8 +1,8 @@
 //! Modules and their hooks: the way in which an XEP joins the server without the hub knowing it.
 //!
-//! A module is one file; [`Module::install`] declares what it handles. The tables are made once,
-//! at start, so that a stanza in which no module is interested passes without a call. The order is
-//! by [`Phase`], within a phase by the module table; there are no magic numbers. The operator
+//! A module is one file; [`Module::install`] declares what it handles. The tables are made once, at
+//! start, so that a stanza in which no module is interested passes without a call. The order is by
+//! [`Phase`], and within a phase by the module table; there are no magic numbers. The operator
 //! decides for each domain whether a module is on; one that is off is neither called nor shown in
 //! disco.
 //!

@@ -33,7 +33,7 @@ use crate::mail::{Mail, Parcel};
 use crate::passage::Notes;
 
 impl World {
-    /// Notes the first view of a cluster. `is_joining`: others may have the data of this shard's
+    /// Notes the first view of a cluster. If `is_joining`, others may have the data of this shard's
     /// homes.
     pub(crate) fn begin_moves(&mut self, is_joining: bool) {
         let view = self.here.view.clone();
@@ -153,8 +153,8 @@ impl World {
         }
     }
 
-    /// Returns whether a coming view moves homes from one living process to another: then no shard
-    /// uses the view before the sessions that leave have come to rest.
+    /// Returns whether a coming view moves homes from one living process to another. If so, no
+    /// shard uses the view before the sessions that leave have come to rest.
     pub fn has_parting_by(&self, coming: &View) -> bool {
         let before = &self.here.view;
         let moved = (0..SLOTS).filter_map(|slot| {
@@ -324,9 +324,9 @@ impl World {
         true
     }
 
-    /// Returns those of some addresses that this shard acts for; for the others it is kept or
-    /// forwarded as `mail`. `None` if it acts for all. `of_presence`: stanzas about sessions that
-    /// aren't available again yet wait, too.
+    /// Returns those of some addresses that this shard acts for; for the others, `mail` is kept or
+    /// forwarded. `None` if it acts for all. If `of_presence`, stanzas about sessions that aren't
+    /// available again yet wait, too.
     #[cold]
     pub(crate) fn sift(
         &mut self,

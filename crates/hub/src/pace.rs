@@ -22,15 +22,15 @@ impl World {
         self.was_pushed(link, packet, pushed)
     }
 
-    /// Runs `then` when a session has room for more: without delay if next to nothing waits for it,
-    /// and never if it ends before.
+    /// Runs `then` when a session has room for more: at once if next to nothing waits for it, and
+    /// never if the session ends before.
     pub fn when_room(&mut self, session: SessionRef, then: impl FnOnce(&mut World) + 'static) {
         if self.session(session).is_none() {
             return;
         }
         let (completer, room) = one_shot::<()>();
         self.outboxes.when_room(session.link, move || completer.complete(()));
-        // The client reads when it likes: what it has sent is acknowledged before.
+        // The client reads when it likes, so its own stanzas are acknowledged before.
         self.in_custody(None, |world| {
             world.wait(room, move |world, room| {
                 if room.is_ok() && world.session(session).is_some() {

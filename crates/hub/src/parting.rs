@@ -202,7 +202,8 @@ impl World {
         self.people.absent.forget(&account);
     }
 
-    /// Sends some of the leaving cards to their homes, and the next ones when these were taken.
+    /// Sends some of the leaving cards to their homes, and the next ones when these have been
+    /// taken.
     pub(crate) fn send_leaving(&mut self) {
         let Some(moves) = &mut self.people.moves else { return };
         if std::mem::replace(&mut moves.sending.is_under_way, true) {
@@ -290,8 +291,8 @@ impl World {
     }
 }
 
-/// Milliseconds that sessions have to come to rest before they leave, and the same while journals
-/// are being read, which takes no longer than this.
+/// The milliseconds that sessions have to come to rest before they leave; the second is the time
+/// while journals are being read, which takes no longer than that.
 const REST_MS: u64 = 5_000;
 const JOURNALS_MS: u64 = 9_000;
 /// Milliseconds for which cards wait for the previous ones to be taken. A node processes together

@@ -116,7 +116,7 @@ pub(crate) struct Catalogue {
     pub(crate) states: States,
     /// The components that see presence of accounts (XEP-0356 §7.1).
     pub(crate) onlookers: Arc<[Jid]>,
-    /// Those of them that also see the presence of remote contacts (XEP-0356 §7.2).
+    /// Those of the components that also see the presence of remote contacts (XEP-0356 §7.2).
     pub(crate) onlookers_elsewhere: Arc<[Jid]>,
 }
 
@@ -172,7 +172,8 @@ impl User {
 pub(crate) struct Attached {
     /// Those that are connected here.
     pub(crate) here: Set<Box<str>>,
-    /// Those whose home is here, with the shards of other processes that they are connected to.
+    /// The components whose home is here, with the shards of other processes to which they are
+    /// connected.
     pub(crate) elsewhere: Map<Box<str>, Vec<Station>>,
 }
 

@@ -47,13 +47,13 @@ pub struct Passage<'a> {
 /// also while it waits.
 #[derive(Debug, Clone, Default)]
 pub struct Notes {
-    /// The time at which it came, in milliseconds since 1970, if it comes back from a session that
-    /// did not send it to its client.
+    /// The time at which the stanza came, in milliseconds since 1970, if it comes back from a
+    /// session that did not send it to its client.
     pub came_ms: Option<u64>,
-    /// The id under which its sender's archive has it (XEP-0313), on its way out.
+    /// The id under which its sender's archive has the stanza (XEP-0313), on its way out.
     pub recorded: Option<Box<str>>,
-    /// Set if it may have come before and the archive of its account was asked for it: the id under
-    /// which the archive has it, if it does.
+    /// Set if the stanza may have come before and the archive of its account was asked for it: the
+    /// id under which the archive has it, if it does.
     pub found: Option<FoundInArchive>,
     /// True if the guards against strangers have let its sender pass.
     pub is_cleared: bool,
@@ -184,8 +184,8 @@ pub(crate) struct Passages<F> {
     pub(crate) hooks: Hook<PassageWish<F>>,
     /// By kind and type.
     by_slot: [u64; SLOTS],
-    /// The filters that ask for documents, copies, namespaces and senders from elsewhere, in this
-    /// order.
+    /// The filters that ask for documents, for copies, for namespaces, and for senders from
+    /// elsewhere, in this order.
     pub(crate) with_document: u64,
     with_carbons: u64,
     naming: u64,

@@ -138,8 +138,8 @@ impl World {
         let word = last_word(packet, address, &owner);
         let kept = self.stores.last_presence.put(owner.as_ref(), self.time(), word);
         self.wait(kept, move |world, kept| {
-            // A busy store isn't reported, as when all sessions end at once: the last presence is a
-            // courtesy, nothing was promised.
+            // If the store is busy, as when all sessions end at once, that isn't reported: the last
+            // presence is a courtesy, and nothing was promised.
             if let Err(error) = kept
                 && !matches!(error, StoreError::NoAccount | StoreError::Busy | StoreError::Away { .. })
             {
@@ -375,7 +375,8 @@ impl World {
         });
     }
 
-    /// Handles directed presence (§4.6): its recipients hear when the resource becomes unavailable.
+    /// Handles directed presence (§4.6), whose recipients are told when the resource becomes
+    /// unavailable.
     fn directed(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: JidRef<'_>) {
         let Some(packet) = self.stamp(link, stanza, type_) else { return };
         // A service that passes presence on remembers the recipients itself: nobody is present at

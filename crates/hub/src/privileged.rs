@@ -69,8 +69,9 @@ impl World {
         Some(&found.privileges)
     }
 
-    /// Tells a component that has connected its privileges (XEP-0356 §4.2, XEP-0355 §4.2), and who
-    /// is available if it may know that. On the shard of this process that stands for its name.
+    /// Tells a component that has connected its privileges (XEP-0356 §4.2, XEP-0355 §4.2) and, if
+    /// it may know that, who is available. This happens on the shard of this process that stands
+    /// for its name.
     pub fn component_came(&mut self, name: &str) {
         self.attach(name, true);
         let Ok(component) = Jid::parse(name) else { return };
@@ -296,8 +297,8 @@ fn answers(inner: &Element, iq: &Iq) -> bool {
         && is("to", &iq.from)
 }
 
-/// Returns the account that a stanza is said to be of: one of the domain that the component turns
-/// to, without a resource.
+/// Returns the account that a stanza claims to come from: one of the domain that the component
+/// addresses, without a resource.
 fn account_of(from: Option<&str>, server: JidRef<'_>) -> Result<Jid, Condition> {
     let account = from.and_then(|from| Jid::parse(from).ok()).ok_or(Condition::Forbidden)?;
     let is_account = account.is_bare() && account.local().is_some() && account.domain() == server.domain();

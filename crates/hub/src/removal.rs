@@ -22,10 +22,10 @@ use crate::iq::Iq;
 use crate::question::{Question, QuestionReply};
 
 impl World {
-    /// Removes an account whose home this is: its sessions end with `not-authorized`, its contacts
-    /// hear that its subscriptions ended (§2.5.2), the store and this server's memory forget it.
-    /// `then` gets whether there was such an account. The next owner of the name finds nothing of
-    /// it.
+    /// Removes an account whose home this is. Its sessions end with `not-authorized`, its contacts
+    /// are told that its subscriptions ended (§2.5.2), and the store and this server's memory
+    /// forget it. `then` gets whether there was such an account. The next owner of the name finds
+    /// nothing of it.
     pub fn remove_account(&mut self, account: Jid, then: impl FnOnce(&mut World, Result<bool, StoreError>) + 'static) {
         // This comes first: data that sessions put into the store when they end has to be there
         // before the account goes.

@@ -250,8 +250,8 @@ impl World {
         }
     }
 
-    /// Makes two accounts of this server see each other's presence, without asking them, as an
-    /// invitation does (XEP-0401 §3). Their clients hear of it.
+    /// Makes two accounts of this server see each other's presence without asking them, as an
+    /// invitation does (XEP-0401 §3). Their clients are told.
     pub fn befriend(&mut self, one: Jid, other: Jid) {
         for (owner, contact) in [(one.clone(), other.clone()), (other, one)] {
             self.send_memo_home(owner.clone().as_ref(), Befriend { owner, contact });
@@ -310,7 +310,7 @@ impl World {
         }
     }
 
-    /// Returns the components that hear of changes of rosters (XEP-0356 §4.2).
+    /// Returns the components that are told about changes of rosters (XEP-0356 §4.2).
     fn onlookers_of_rosters(&self) -> Vec<Jid> {
         let components = self.catalogue.settings.components.iter();
         let hear = components.filter(|component| component.privileges.hears_of_rosters());
@@ -376,7 +376,7 @@ fn push(id: &str, version: Option<u64>, change: &RosterChange) -> Option<Packet>
     Packet::built(&write_push(None, id, version, change).finish()).ok()
 }
 
-/// Writes a roster push; for others than the owner's resources it is from the owner.
+/// Writes a roster push. For recipients other than the owner's resources, it is from the owner.
 fn write_push(owner: Option<&Jid>, id: &str, version: Option<u64>, change: &RosterChange) -> Writer {
     let mut iq = Writer::new("iq");
     iq.attr("type", "set").attr("id", id).opt_attr("from", owner.map(Jid::as_str));

@@ -202,7 +202,8 @@ impl World {
         }
         let Some(resource) = to.resource() else { return self.answer_packet(packet, to.to_jid()) };
         if is_roster_set(packet) && packet.sender().is_some_and(|sender| sender.bare() != to.bare()) {
-            // As for a resource that doesn't exist (§8.5.3.2.3): the reply reveals nothing.
+            // This is as for a resource that doesn't exist (§8.5.3.2.3), so the reply reveals
+            // nothing.
             return self.bounce(packet, to, Condition::ServiceUnavailable.into());
         }
         if !self.find_resource(user, resource).is_some_and(|link| self.push(link, packet, To::Full)) {
@@ -226,7 +227,8 @@ impl World {
             "a user is here with a session"
         );
         let mut at = 0;
-        // By index, since a session that overflows here is only marked, and leaves the list later.
+        // The loop is by index, since a session that overflows here is only marked, and leaves the
+        // list later.
         while let Some(link) =
             user.and_then(|user| self.people.users.get(user as usize)).and_then(|user| user.links.get(at).copied())
         {

@@ -54,10 +54,11 @@ pub struct Session {
 pub(crate) enum RosterInterest {
     /// Its client has not asked for the roster.
     Unasked,
-    /// Its client has asked and has no reply yet. From a push ahead of the reply the client would
-    /// take the version of one change for that of all changes before it (RFC 6121 §2.6).
+    /// The client has requested its roster and has no reply yet. If a push came ahead of the reply,
+    /// the client would take the version of one change for that of all changes before it (RFC 6121
+    /// §2.6).
     Asked,
-    /// Its client has asked and has no reply yet, and changes were made since.
+    /// The client has requested its roster and has no reply yet, and changes were made since.
     Behind,
     /// It gets pushes: an interested resource (RFC 6121 §2.2).
     Follows,
@@ -109,7 +110,7 @@ pub(crate) struct SessionLane {
     pub queue: VecDeque<(Box<[u8]>, Option<Custody>)>,
     pub bytes: usize,
     pub paused: bool,
-    /// True if it sent too fast: reading is paused for that, whatever else waits.
+    /// True if the session sent too fast: reading is paused for that, whatever else waits.
     pub throttled: bool,
 }
 

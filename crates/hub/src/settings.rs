@@ -166,8 +166,8 @@ impl Settings {
         self.domains.first().map_or("", |domain| domain.name.as_str())
     }
 
-    /// Returns all accounts that the configuration names, in whatever option of whatever domain:
-    /// each of them has some right, or speaks for the operator, before there is such an account.
+    /// Returns all accounts that the configuration names, in any option of any domain. Each of them
+    /// has some right, or speaks for the operator, even before the account exists.
     pub fn named(&self) -> impl Iterator<Item = Jid> + '_ {
         let modules = self.domains.iter().flat_map(|domain| domain.modules.values());
         let texts = modules.flat_map(|options| options.values.values()).flat_map(Value::texts);

@@ -67,7 +67,7 @@ impl Memo for Everybody {
     }
 }
 
-/// Probes, for a resource, the accounts of this shard that it sees by group.
+/// Probes, for a resource, the accounts of this shard that the resource's account sees by group.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ProbeMembers {
     from: Jid,
@@ -143,7 +143,7 @@ impl World {
     /// that did could tell an older state after a newer one.
     pub fn push_shared(&mut self, owner: JidRef<'_>, items: Vec<(Jid, Option<RosterItem>)>) {
         let links = self.links_of(owner).into_iter();
-        // These have no version, so that they may come ahead of a roster that was asked for.
+        // These pushes have no version, so that they may come ahead of a roster that was requested.
         let has_asked = |link| self.session_at(link).is_some_and(|session| session.interest != RosterInterest::Unasked);
         let interested = links.filter(|&link| has_asked(link));
         let interested: Vec<Link> = interested.collect();
@@ -222,8 +222,8 @@ impl World {
         }
     }
 
-    /// Replies for the members who are online, as soon as they are here, and asks elsewhere for
-    /// those whose home that is. Those who are offline have no presence: the store isn't asked.
+    /// Replies for the members who are online, at once if they are here, and asks the homes of the
+    /// others. Members who are offline have no presence: the store isn't asked.
     pub(crate) fn answer_shared_probes(&mut self, from: &Jid, to: &Addresses) {
         let others = |to| Mail::Memo(Box::new(ProbeMembers { from: from.clone(), to: Arc::new(to) }));
         let here = match self.people.moves {

@@ -50,7 +50,7 @@ pub trait Source: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Returns the address to which a browser goes to sign in; none if the source is away.
+    /// Returns the address to which a browser goes to sign in; `None` if the source is away.
     fn entrance(&self, _: SignIn) -> Entrance {
         Box::pin(ready(None))
     }
@@ -79,7 +79,8 @@ pub struct SourceSeen {
     pub name: &'static str,
     /// Proofs by their results, in the order of [`SourceSeen::ANSWERS`].
     pub answers: [u64; SourceSeen::ANSWERS.len()],
-    /// The times until there was an answer, or none any more, the wait for a turn included.
+    /// The times until an answer came, or until none was awaited any more, including the wait for a
+    /// turn.
     pub seconds: Histogram,
     /// Questions that wait.
     pub waiting: usize,
@@ -178,7 +179,7 @@ pub enum Judgement {
     },
     /// The proof is not good.
     Bad {
-        /// The JSON that says so to a client that has shown a token (RFC 7628 §3.2.2).
+        /// The JSON that tells this to a client that has shown a token (RFC 7628 §3.2.2).
         why: String,
     },
     /// The source can't judge the proof at present; its log says more.

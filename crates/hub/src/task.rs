@@ -90,8 +90,8 @@ impl World {
         self.spawn(None, pending, then, Some(Since::now()));
     }
 
-    /// Runs `then` when somebody outside of this server has answered, whose slowness says nothing
-    /// of the store.
+    /// Runs `then` when somebody outside this server has answered, whose slowness says nothing
+    /// about the store.
     pub(crate) fn wait_outside<P: Future + Unpin + 'static>(
         &mut self,
         pending: P,

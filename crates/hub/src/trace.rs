@@ -222,7 +222,7 @@ impl Trace {
         from.is_some_and(|from| self.subject.has(from)) || self.subject.has(to)
     }
 
-    /// Admits a stanza: `Some(true)` if it is new, `None` if there is no place for it.
+    /// Admits a stanza. Returns `Some(true)` if it is new, and `None` if there is no place for it.
     pub(crate) fn admit(&self, stanza: u32) -> Option<bool> {
         let mut known = lock(&self.known);
         if known.contains(&stanza) {
@@ -260,7 +260,7 @@ const MOST_SIGHTINGS: usize = 2048;
 /// Bytes of a stanza that are shown.
 pub(crate) const MOST_CONTENT: usize = 4096;
 
-/// The same for the page of limits.
+/// These bounds, for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on("traces at a time", Per::Server, Most::Fixed(MOST_TRACES as u64), Unit::Number)
         .or("a further command is refused"),

@@ -295,8 +295,8 @@ impl World {
         self.waiting.custody.clone()
     }
 
-    /// Runs work in a custody that was kept for it; with `None` in nobody's, for work that isn't to
-    /// delay an acknowledgement.
+    /// Runs work in a custody that was kept for it; with `None`, in nobody's custody, for work that
+    /// isn't to delay an acknowledgement.
     pub fn in_custody<T>(&mut self, custody: Option<Custody>, work: impl FnOnce(&mut Self) -> T) -> T {
         let (outer, pushed) = (std::mem::replace(&mut self.waiting.custody, custody), self.outboxes.noted_pushes());
         let done = work(self);
@@ -370,7 +370,7 @@ impl World {
         self.here.station
     }
 
-    /// Returns this process's number for a shard; `None` if the process that it was in is gone.
+    /// Returns this process's number for a shard; `None` if the process of the shard is gone.
     pub fn shard_of(&self, station: Station) -> Option<usize> {
         self.here.view.hop_to(station)
     }

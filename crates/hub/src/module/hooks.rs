@@ -285,7 +285,7 @@ impl Hooks<'_> {
     }
 
     /// Runs when it is known which sessions of the shard continue in another process, and nothing
-    /// else is under way: the module hands over the data that continues with them, see
+    /// else is under way: the module hands on the data that continues with them, see
     /// [`World::hand_on`]. Between nodes that is only the data that the shard [parts
     /// with](World::parts_with), and the module forgets it.
     pub fn handing_on(&mut self, call: fn(&mut World)) {
