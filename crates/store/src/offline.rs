@@ -10,8 +10,8 @@ pub trait Offline: Send + Sync {
     /// Stores a stanza for later, unless there is no room for it. `unix_ms` is the time of its
     /// arrival, in milliseconds since 1970.
     ///
-    /// No sender may take more room than remains free: a heavy sender leaves as much for others, so
-    /// there is always some for one more.
+    /// A sender's stanzas may take at most as much room as stays free. So a heavy sender leaves as
+    /// much for others, and there is always room for one more sender.
     fn push(
         &self,
         to: JidRef<'_>,

@@ -229,12 +229,12 @@ impl Subscription {
         matches!(self, Subscription::From | Subscription::Both)
     }
 
-    /// Returns the same with the direction "owner sees contact" set to this value.
+    /// Returns this subscription with the direction "owner sees contact" set to this value.
     pub fn with_to(self, to: bool) -> Subscription {
         Subscription::new(to, self.from())
     }
 
-    /// Returns the same with the direction "contact sees owner" set to this value.
+    /// Returns this subscription with the direction "contact sees owner" set to this value.
     pub fn with_from(self, from: bool) -> Subscription {
         Subscription::new(self.to(), from)
     }

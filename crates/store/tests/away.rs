@@ -389,7 +389,8 @@ fn is_away<T>(answer: &Result<T, StoreError>) -> bool {
     matches!(answer, Err(StoreError::Away { .. }))
 }
 
-/// Returns the same, or whether it took too long although it can be reached.
+/// Returns whether the database was away, or the operation took too long although the database can
+/// be reached.
 fn is_refused<T>(answer: &Result<T, StoreError>) -> bool {
     is_away(answer) || matches!(answer, Err(StoreError::Busy))
 }

@@ -54,8 +54,8 @@ fn cut_everywhere<S: EngineServer>() {
     rig.check(round + 1);
 }
 
-/// The same with a second cut while the first is being handled: in the greeting, in the query
-/// whether it was committed, in the repeated operations.
+/// Cuts the traffic in this way, and a second time while the first cut is being handled: in the
+/// greeting, in the query whether it was committed, in the repeated operations.
 fn cut_twice<S: EngineServer>() {
     let Some(rig) = CutsRig::<S>::start(1) else { return };
     let mut round = 0;

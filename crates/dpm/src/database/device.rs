@@ -97,7 +97,7 @@ pub struct Broker {
     /// The name in the broker's certificate and the file with its authorities, if it is reached by
     /// TLS.
     pub certificate: Option<(String, PathBuf)>,
-    /// The same as in `certificate`, once the file is read.
+    /// The broker's name and authorities, once the file of `certificate` is read.
     pub trust: Option<Arc<LinkTrust>>,
 }
 

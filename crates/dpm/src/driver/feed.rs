@@ -100,7 +100,7 @@ impl DeviceFeeds {
     }
 
     /// Returns the figures of the service, in Prometheus's format (text exposition format 0.0.4).
-    /// To be called within a runtime of `tokio`.
+    /// Must be called within a runtime of `tokio`.
     ///
     /// # Errors
     /// `NotConnected` if the service has ended; others are the system's.

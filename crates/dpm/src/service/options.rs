@@ -131,7 +131,7 @@ impl ServiceOptions {
         process: 0,
     };
 
-    /// Returns the same options with bounds on connections and calls that leave an eighth of the
+    /// Returns these options with bounds on connections and calls that leave an eighth of the
     /// process's descriptors for other purposes: half are for clients, an eighth for connections by
     /// gRPC and a quarter for their calls, which take two each. No address gets more than half of
     /// the total.

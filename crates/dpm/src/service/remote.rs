@@ -89,7 +89,7 @@ impl Dpm {
         let client = self.outlets.clients.insert(client);
         self.remotes.by_task.insert((node, task_id), client);
         self.remotes.heard.insert(node, now.millis);
-        // It is checked when its replies leave, and deleted then if it has opened no list.
+        // A task is checked when its replies leave, and is removed then if it has opened no list.
         self.outlets.touch(client);
         Ok(client)
     }

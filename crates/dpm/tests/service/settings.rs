@@ -25,7 +25,7 @@ pub fn world() -> (ServiceWorld, SettingsLog) {
     world_of(DEVICES)
 }
 
-/// Returns the same for another device file.
+/// Returns a service for another device file, with the operator's role, and its log.
 pub fn world_of(database: &str) -> (ServiceWorld, SettingsLog) {
     let mut world = ServiceWorld::new(database);
     let log = SettingsLog::default();

@@ -6,11 +6,11 @@
 //! be found any more, and is deleted when all of them have been removed, a few at a time.
 //!
 //! A message is one entry of one index, since entries in indexes are the main cost: each is a page
-//! in the log. So there is no index by contact. The entry holds the contact's address as a number,
-//! and for each conversation the database notes the stretches of ids, an hour or so, in which it
-//! has messages. A query for a conversation goes through its stretches and finds its messages there
-//! by that number, without reading the others. Engines on other machines have an index by contact
-//! instead: they maintain their logs themselves.
+//! in the log. So SQLite has no index by contact. The entry holds the contact's address as a
+//! number, and for each conversation the database notes the stretches of ids, an hour or so, in
+//! which it has messages. A query for a conversation goes through its stretches and finds its
+//! messages there by that number, without reading the others. Engines on other machines have an
+//! index by contact instead: they maintain their logs themselves.
 //!
 //! This file has the writes, `owners` the archives of owners, `pages` the reads, `expiry` the
 //! removals; `months` manages partitioned archives, `search` an index of messages' texts.

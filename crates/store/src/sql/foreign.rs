@@ -148,8 +148,8 @@ impl<'a> ForeignKey<'a> {
         }
     }
 
-    /// Returns the placeholder of such a value in a statement: one that is read as a number of 64
-    /// bits is compared with columns of all sizes.
+    /// Returns the placeholder of this value in a statement. A number is read with 64 bits, so that
+    /// it can be compared with columns of all sizes.
     fn place(self, dialect: Dialect) -> &'static str {
         match (self, dialect) {
             (ForeignKey::Text(_), _) | (ForeignKey::Number(_), Dialect::Sqlite) => "?",

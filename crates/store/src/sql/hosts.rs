@@ -1,6 +1,6 @@
-//! The hosts of a database, and the addresses of a host: a silent one, such as a machine without
-//! power, holds up nobody. Attempts begin one after the other and continue in parallel, as RFC 8305
-//! §5 has it for the addresses of a name.
+//! The hosts of a database, and the addresses of a host. A silent one, such as a machine without
+//! power, delays nobody: attempts begin one after another and continue in parallel, as in RFC 8305
+//! §5 for the addresses of a name.
 //!
 //! # Invariants
 //!

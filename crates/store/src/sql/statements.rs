@@ -3,14 +3,14 @@
 //!
 //! All of them keep to what SQLite, PostgreSQL and MariaDB support: `?` in order for the values (a
 //! driver may number them), no upsert, no `RETURNING`, no generated keys read back, no arithmetic
-//! on two values; the few that can't are [`DialectText`]s, with the differences in their macros.
+//! on two values. The few that can't are [`DialectText`]s, with the differences in their macros.
 //! Other differences between engines – types, key generation, collation by bytes, cascading – are
 //! in each engine's schema.
 //!
-//! Other connections may write at the same time, except with SQLite: an operation whose writes
-//! depend on its reads begins with a query that locks the head of its data ([`locking!`]), in the
-//! order of account, room, node. If two create the same row, a unique key lets one of them win, and
-//! the other is run again.
+//! Except with SQLite, other connections may write at the same time. An operation whose writes
+//! depend on its reads therefore begins with a query that locks the head of its data
+//! ([`locking!`]), in the order of account, room, node. If two create the same row, a unique key
+//! lets one of them win, and the other is run again.
 //!
 //! Inserts select their values: if the file may not grow any further, SQLite then rolls back only
 //! that statement, not the whole transaction with others' writes.

@@ -34,7 +34,7 @@ impl Acnet {
     pub(super) fn ring(&mut self, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         while let Some((due, key)) = self.timers.first().copied().filter(|(due, _)| *due <= now.millis) {
             match self.groups.get(key).map(|group| group.deadline) {
-                // It was answered in the meantime.
+                // The request was answered in the meantime.
                 Some(deadline) if deadline > now.millis => self.wait_until(key, deadline),
                 Some(_) => self.due(key, now, readers),
                 None => {

@@ -58,7 +58,7 @@ pub struct Compared {
     pub table: &'static str,
     /// The source's rows, and the SHA-256 over all of them in hexadecimal.
     pub from: (u64, String),
-    /// The same for the destination.
+    /// The destination's rows, and the SHA-256 over all of them in hexadecimal.
     pub to: (u64, String),
     /// The key of the first row that the two don't have in common.
     pub difference: Option<String>,

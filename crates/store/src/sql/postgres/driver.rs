@@ -388,9 +388,9 @@ impl Remote for PostgresDriver {
 
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {
         let lane = self.state.lane;
-        // Writes something, so that the awaited replicas acknowledge it together with the changes
-        // in question: another row if there is none of this connection, since that of its first
-        // transaction can't be seen before it is committed.
+        // Writes something, so that the awaited replicas acknowledge this write together with the
+        // changes in question. If the connection has no row of its own, this is another row, since
+        // one that its first transaction has made can't be seen before that is committed.
         let (mine, row) = match self.state.is_enlisted() {
             true => (format!("UPDATE rookery_lanes SET since_ms = {NOW_MS} WHERE lane = {lane}"), ""),
             false => (

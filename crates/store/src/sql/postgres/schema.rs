@@ -85,7 +85,7 @@ impl PostgresDriver {
     /// Creates an index while others write to its table. The rest of an interrupted attempt is
     /// removed first.
     fn make_index(&mut self, index: &str, sql: &str) -> Result<(), StoreError> {
-        // It waits for transactions that began before, which must not wait for it.
+        // The step waits for transactions that began before it, which must not wait for the step.
         self.run("SET lock_timeout = 0")?;
         tracing::info!(
             database = self.database(),
