@@ -57,7 +57,7 @@ fn large_domains_are_told_in_steps() {
 }
 
 #[test]
-fn the_message_of_the_day() {
+fn the_message_of_the_day_greets_each_account_once() {
     let (server, mut admin, mut users) = scene();
     admin.send(&message("motd", "one"));
     users.iter_mut().for_each(|user| drop(user.expect_message("example.org", "one")));

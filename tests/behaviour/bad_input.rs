@@ -49,7 +49,7 @@ fn refused(server: &Server, bytes: &[u8], condition: &str) {
 
 /// RFC 6120 §13.12: limits, before login the tighter ones.
 #[test]
-fn too_much_before_login() {
+fn too_much_before_login_ends_the_stream() {
     let server = server();
     let mut bystanders = Bystanders::new(&server);
     let endless = [b"<message xmlns='jabber:client'><body>".to_vec(), vec![b'x'; 30_000_000]].concat();
@@ -71,7 +71,7 @@ fn too_much_before_login() {
 }
 
 #[test]
-fn too_much_after_login() {
+fn too_much_after_login_ends_the_stream() {
     let server = server();
     let mut bystanders = Bystanders::new(&server);
     let text = "x".repeat(3_000_000);
@@ -89,7 +89,7 @@ fn too_much_after_login() {
 /// Short stanzas that would become very long if each element named its namespace, as it does in
 /// memory or when it is written again.
 #[test]
-fn long_namespaces() {
+fn long_namespaces_are_refused() {
     let server = server();
     let mut bystanders = Bystanders::new(&server);
     let (longest, longer) = ("u".repeat(1024), "u".repeat(1025));
@@ -158,7 +158,7 @@ fn deep_nesting_does_not_reach_the_store() {
 
 /// RFC 6120 §4.9.3.13 and §4.9.3.18, §11.1: input that isn't XML, and XML that XMPP forbids.
 #[test]
-fn bytes_that_are_not_xmpp() {
+fn bytes_that_are_not_xmpp_end_the_stream() {
     let server = server();
     let mut bystanders = Bystanders::new(&server);
     for (bytes, condition) in [
@@ -212,7 +212,7 @@ fn bytes_that_are_not_xmpp() {
 
 /// RFC 6120 §4.9.3.1 and §4.3.3: a stream is opened once after its negotiation.
 #[test]
-fn a_second_stream_header_after_binding() {
+fn a_second_stream_header_ends_the_stream() {
     let server = server();
     let header = stream_header("example.org");
     let (_, without_declaration) = header.split_once("?>").expect("a declaration");
@@ -226,7 +226,7 @@ fn a_second_stream_header_after_binding() {
 
 /// Input that comes byte by byte is worked off as it comes, whatever it is cut into.
 #[test]
-fn drips() {
+fn input_may_come_byte_by_byte() {
     let server = server();
     let mut romeo = server.login("romeo/orchard");
     let body = "é<>&'\"".repeat(5_000).replace('&', "&amp;").replace('<', "&lt;");
@@ -248,7 +248,7 @@ fn drips() {
 
 /// RFC 6120 §4.9.3.12, §6.3.1 and §7.1: in this order and no other.
 #[test]
-fn stanzas_out_of_turn() {
+fn stanzas_before_binding_end_the_stream() {
     let server = server();
     let mut bystanders = Bystanders::new(&server);
     let stanzas = [
@@ -287,7 +287,7 @@ fn stanzas_out_of_turn() {
 /// RFC 6120 §5.3.3 and §5.4.2.2: bytes that came in the clear after `<starttls/>` must not count as
 /// sent under TLS.
 #[test]
-fn plaintext_behind_starttls() {
+fn plaintext_behind_starttls_is_never_read() {
     let server = server();
     let mut bystanders = Bystanders::new(&server);
     server.account("juliet");
@@ -316,7 +316,7 @@ fn plaintext_behind_starttls() {
 
 /// RFC 6120 §4.9.3.9 and §8.1.2.1: nobody speaks for others.
 #[test]
-fn forged_senders() {
+fn a_forged_sender_ends_the_stream() {
     let server = server();
     let mut bystanders = Bystanders::new(&server);
     server.account("juliet");
@@ -373,7 +373,7 @@ fn engine() -> EngineWords {
 /// takes over from another, may recover, so the client may try again; a damaged store is the
 /// server's fault.
 #[test]
-fn a_store_that_fails() {
+fn the_fault_of_the_store_decides_the_condition_of_errors() {
     for (fault, type_, condition) in [
         (StoreError::Full(engine()), "wait", "resource-constraint"),
         (StoreError::Locked(engine()), "wait", "resource-constraint"),
@@ -426,7 +426,7 @@ fn a_store_that_fails() {
 
 /// Connections beyond what one address may have are closed at once.
 #[test]
-fn too_many_connections_of_one_address() {
+fn an_address_has_so_many_connections() {
     let server = Server::with(Config { connections_per_address: 3, shards: 1, ..Config::default() });
     let clients: Vec<Client> = (0..3).map(|_| stranger(&server)).collect();
     server.connect().expect_closed();

@@ -99,7 +99,7 @@ fn a_resource_answers_by_itself() {
 
 /// An account asks about itself; and nothing but a get is a question.
 #[test]
-fn the_own_account() {
+fn an_account_may_ask_about_itself() {
     let server = Server::new();
     let mut romeo = server.login("romeo/orchard");
     ask(&mut romeo, "romeo@example.org");

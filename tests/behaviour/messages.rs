@@ -55,7 +55,7 @@ fn without_offline() -> Server {
 
 /// §8.5.1: no such user. Headlines and errors are dropped, the rest is answered.
 #[test]
-fn no_such_account() {
+fn a_nonexistent_account_gets_no_messages_and_no_requests() {
     for server in [Server::new(), without_offline()] {
         let mut sender = server.login("juliet/balcony");
         for to in ["nobody@example.org", "nobody@example.org/r"] {
@@ -83,7 +83,7 @@ fn no_such_account() {
 
 /// §8.5.2.2 and §8.5.3.2: the account has no connected resource, with nothing that keeps messages.
 #[test]
-fn no_resource_without_storage() {
+fn without_a_resource_or_storage_messages_are_refused_by_type() {
     let server = without_offline();
     server.account("romeo");
     let mut sender = server.login("juliet/balcony");
@@ -103,7 +103,7 @@ fn no_resource_without_storage() {
 /// The same where messages are kept: to the bare JID normal and chat wait, and so does chat to a
 /// full JID.
 #[test]
-fn no_resource_with_storage() {
+fn without_a_resource_messages_are_stored_by_type() {
     let server = Server::new();
     server.account("romeo");
     let mut sender = server.login("juliet/balcony");
@@ -129,7 +129,7 @@ fn no_resource_with_storage() {
 /// §8.5.2.1.1: "if there are no non-negative available resources" it is as if there were none; a
 /// full JID works all the same.
 #[test]
-fn only_resources_that_take_no_messages() {
+fn resources_that_take_no_messages_count_as_none() {
     let server = without_offline();
     let mut sender = server.login("juliet/balcony");
     let mut negative = server.login("romeo/negative");
@@ -153,7 +153,7 @@ fn only_resources_that_take_no_messages() {
 /// §8.5.2.1.1: to the bare JID "deliver the message to all of the resources" that are available
 /// with a priority that isn't negative; groupchat and errors never.
 #[test]
-fn available_resources() {
+fn available_resources_get_messages_by_their_types_and_priorities() {
     let server = Server::new();
     let mut sender = server.login("juliet/balcony");
     let mut receivers: Vec<Client> = ["orchard", "tomb", "mantua"].map(|r| server.login(&format!("romeo/{r}"))).into();
@@ -186,7 +186,7 @@ fn available_resources() {
 
 /// §8.5.3.2.1: no resource of that name, while others are available.
 #[test]
-fn a_full_jid_that_matches_no_resource() {
+fn a_full_jid_without_a_resource_follows_the_standards_table() {
     for server in [Server::new(), without_offline()] {
         let mut sender = server.login("juliet/balcony");
         let mut receivers = [server.online("romeo/orchard")];
@@ -211,7 +211,7 @@ fn a_full_jid_that_matches_no_resource() {
 /// §8.5.2.1.3 and §8.5.3.1: IQs go to full JIDs; for a bare JID the server answers, and never
 /// delivers.
 #[test]
-fn iqs() {
+fn a_request_reaches_a_full_jid_only() {
     let server = Server::new();
     let mut sender = server.login("juliet/balcony");
     let mut receivers = [server.online("romeo/orchard")];
@@ -245,7 +245,7 @@ fn iqs() {
 
 /// RFC 6120 §10.3: what a client sends without 'to' is for its own account.
 #[test]
-fn stanzas_without_to() {
+fn stanzas_without_to_are_for_the_own_account() {
     let server = Server::new();
     let mut one = server.online("juliet/balcony");
     let mut other = server.online("juliet/chamber");
@@ -271,7 +271,7 @@ fn stanzas_without_to() {
 
 /// RFC 6120 §10.5: the domain itself, and §8.3.3.16: domains that are not here.
 #[test]
-fn domains() {
+fn stanzas_for_the_domain_itself_and_for_unknown_domains_are_refused() {
     let server = Server::new();
     let mut sender = server.login("juliet/balcony");
     for type_ in ["normal", "chat", "groupchat"] {

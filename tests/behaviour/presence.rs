@@ -22,7 +22,7 @@ fn dialogue(clients: &mut [&mut Client], juliet: &str, romeo: &str, text: &str) 
 /// §4.2.2, §4.4.2: initial presence and updates go to contacts and to the user's own resources,
 /// unchanged byte for byte.
 #[test]
-fn initial_presence_and_updates() {
+fn initial_presence_and_updates_reach_contacts_and_own_resources() {
     let (server, mut juliet, mut romeo) = lovers();
     let (j, r) = (juliet.bare().to_owned(), romeo.bare().to_owned());
     let mut second = server.login(&format!("{}/chamber", j.split('@').next().unwrap())).named("second");
@@ -48,7 +48,7 @@ fn initial_presence_and_updates() {
 /// §4.3.2: initial presence probes the contacts, and a probe is answered for each available
 /// resource. A client also gets the presence of the user's own resources.
 #[test]
-fn probes_at_initial_presence() {
+fn initial_presence_probes_all_resources_of_contacts() {
     let (server, mut juliet, mut romeo) = lovers();
     let mut tomb = server.online(&format!("{}/tomb", romeo.bare().split('@').next().unwrap()));
     juliet.all();
@@ -125,7 +125,7 @@ fn the_end_of_a_session_is_seen_by_contacts() {
 /// §4.5.2: a session that becomes unavailable twice says so once; a session that was never
 /// available says nothing.
 #[test]
-fn unavailable_once() {
+fn unavailable_presence_is_sent_once() {
     let (server, mut juliet, mut romeo) = lovers();
     let mut second = server.login(&format!("{}/chamber", juliet.bare().split('@').next().unwrap()));
     second.close();
@@ -139,7 +139,7 @@ fn unavailable_once() {
 
 /// §4.6: directed presence reaches anybody, and its recipients are told of its end, once.
 #[test]
-fn directed_presence() {
+fn directed_presence_ends_once_for_each_recipient() {
     let (server, mut juliet, mut romeo) = lovers();
     let mut nurse = server.online("nurse/house");
     let mut peter = server.online("peter/house");
@@ -173,7 +173,7 @@ fn directed_presence() {
 
 /// §4.6.3: directed presence also ends for a session that never sent broadcast presence.
 #[test]
-fn directed_presence_of_a_session_that_is_not_available() {
+fn directed_presence_ends_for_a_session_that_is_not_available() {
     let server = Server::new();
     let mut juliet = server.login("juliet/balcony");
     let mut nurse = server.online("nurse/house");
@@ -204,7 +204,7 @@ fn directed_presence_is_bounded() {
 /// §4.7.2.3: a new priority decides about messages to the bare JID at once. A priority that isn't a
 /// number from -128 to 127 is refused.
 #[test]
-fn priorities() {
+fn a_negative_priority_takes_no_messages() {
     let server = Server::new();
     let mut juliet = server.login("juliet/balcony");
     let mut romeo = server.online("romeo/orchard");

@@ -223,7 +223,7 @@ fn a_link_sets_a_password() {
 }
 
 #[test]
-fn only_those_who_may_make_links() {
+fn only_those_who_may_make_links_are_offered_the_commands() {
     let server = closed();
     let mut romeo = server.login("romeo/orchard");
     let ask = |client: &mut Client, node: &str| {

@@ -200,7 +200,7 @@ fn a_roster_has_a_limit_in_bytes() {
 /// by the client", the reply is an empty result; otherwise the changes are pushed, or the reply is
 /// the whole roster.
 #[test]
-fn versions() {
+fn a_client_gets_the_changes_since_its_version() {
     let server = Server::new();
     let mut juliet = server.login("juliet/balcony");
     for name in ["a", "b", "c"] {

@@ -112,7 +112,7 @@ fn a_group_is_shown_to_others() {
 
 /// `@all@` is every account, also one that is created later. Its presence reaches everybody once.
 #[test]
-fn everybody() {
+fn a_group_may_be_everybody() {
     let (alice, bob) = names(&Server::new());
     let server = Server::with(config(&["Everybody: @all@"]));
     server.account("away");
@@ -135,7 +135,7 @@ fn everybody() {
 
 /// `@online@` is every account that is online, as they come and go.
 #[test]
-fn everybody_who_is_there() {
+fn a_group_may_be_everybody_who_is_online() {
     let (alice, bob) = names(&Server::new());
     let server = Server::with(config(&["Online: @online@"]));
     server.account("away");
@@ -184,7 +184,7 @@ fn a_reload_changes_the_groups() {
 /// A contact from a group that is also in the user's own roster is one contact, and gets presence
 /// once.
 #[test]
-fn own_contacts_among_the_members() {
+fn own_contacts_among_the_members_hear_of_presence_once() {
     let (alice, bob) = names(&Server::new());
     let server = Server::with(config(&[&format!("Sales: {alice}@example.org, {bob}@example.org")]));
     let options = config(&[]).options;

@@ -80,13 +80,13 @@ fn subscribe_and_unsubscribe(server: &Server, one: &str, other: &str) {
 }
 
 #[test]
-fn on_one_shard() {
+fn subscriptions_work_on_one_shard() {
     let server = Server::with(Config { shards: 1, ..Config::default() });
     subscribe_and_unsubscribe(&server, "juliet", "romeo");
 }
 
 #[test]
-fn across_shards() {
+fn subscriptions_work_across_shards() {
     let server = Server::with(Config { shards: 4, ..Config::default() });
     for shard in 0..4 {
         let one = server.name_at("juliet", shard);
@@ -96,7 +96,7 @@ fn across_shards() {
 }
 
 #[test]
-fn across_domains_of_one_server() {
+fn subscriptions_work_across_domains_of_one_server() {
     let domains = vec!["example.org".into(), "example.net".into()];
     let server = Server::with(Config { domains, ..Config::default() });
     subscribe_and_unsubscribe(&server, "juliet", "romeo@example.net");
@@ -165,7 +165,7 @@ fn an_answer_finds_a_user_who_is_away() {
 
 /// §3.4: approving a subscription before it is requested.
 #[test]
-fn pre_approval() {
+fn a_pre_approved_request_is_granted_at_once() {
     let server = Server::new();
     let mut juliet = online(&server, "juliet/balcony");
     let mut romeo = online(&server, "romeo/orchard");
@@ -208,7 +208,7 @@ fn requests_to_nobody_wait_like_others() {
 /// §3.1.2: a user's own account isn't a contact, and a request needs a 'to'. Answers without a
 /// request change nothing.
 #[test]
-fn what_makes_no_sense() {
+fn subscription_stanzas_without_sense_change_nothing() {
     let server = Server::new();
     let mut juliet = online(&server, "juliet/balcony");
     let mut romeo = online(&server, "romeo/orchard");

@@ -24,7 +24,7 @@ fn numbers(range: std::ops::Range<usize>) -> Vec<String> {
 /// The burst passes at once, the rest with time; nothing is lost or out of order, and nobody else
 /// waits.
 #[test]
-fn stanzas_per_second() {
+fn a_session_sends_so_many_stanzas_per_second() {
     let (server, mut romeo, mut juliet) = server(Rate { bytes: 0, stanzas: 10, burst_seconds: 2 });
     let mut nurse = server.login("nurse/house");
     server.advance(10_000);
@@ -43,7 +43,7 @@ fn stanzas_per_second() {
 
 /// Bytes count as well: one large stanza is as much as many small ones.
 #[test]
-fn bytes_per_second() {
+fn a_session_sends_so_many_bytes_per_second() {
     let (server, mut romeo, mut juliet) = server(Rate { bytes: 1000, stanzas: 0, burst_seconds: 1 });
     server.advance(10_000);
     let text = "x".repeat(5000);
@@ -60,7 +60,7 @@ fn bytes_per_second() {
 /// A session whose client disappears while it waits ends like any other, and its successor starts
 /// with a full allowance.
 #[test]
-fn the_end_of_a_session_that_waits() {
+fn a_session_that_waits_can_end() {
     let (server, mut romeo, mut juliet) = server(Rate { bytes: 0, stanzas: 1, burst_seconds: 1 });
     server.advance(10_000);
     say(&mut juliet, 0..5);
@@ -77,7 +77,7 @@ fn the_end_of_a_session_that_waits() {
 
 /// Without limits nobody waits.
 #[test]
-fn no_limit() {
+fn without_a_limit_nothing_waits() {
     let (_server, mut romeo, mut juliet) = server(Rate { bytes: 0, stanzas: 0, burst_seconds: 0 });
     say(&mut juliet, 0..500);
     juliet.pump();

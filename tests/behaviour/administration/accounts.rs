@@ -139,7 +139,7 @@ fn the_next_owner_of_an_administrators_name_has_no_rights() {
 }
 
 #[test]
-fn users_may_not() {
+fn users_may_not_run_commands_about_accounts() {
     let scene = AdministrationScene::new();
     let mut user = scene.server.login(&format!("{}/r", scene.names[0]));
     for command in ["add-user", "delete-user", "get-registered-users-num", "shutdown", "edit-admin"] {

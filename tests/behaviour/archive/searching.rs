@@ -48,7 +48,7 @@ fn a_search_that_ends_early_goes_on_from_there() {
 }
 
 #[test]
-fn so_does_one_from_the_end() {
+fn a_search_from_the_end_that_ends_early_goes_on_from_there() {
     let mut scene = with_budget(3);
     for body in ["rose", "a", "b", "c", "rose again", "d"] {
         scene.romeo_says(body);

@@ -79,7 +79,7 @@ const OPTIONS: &str = "<x xmlns='jabber:x:data' type='submit'><field var='FORM_T
 /// §5 and §7, the examples: enabled with options, published when nobody is there; nothing is said
 /// of the message.
 #[test]
-fn examples_of_the_standard() {
+fn notifications_are_those_of_the_standards_examples() {
     let mut scene = PushScene::new();
     scene.enable("yxs32uqsflafdk3iuqo", OPTIONS);
     scene.write("seen");

@@ -358,7 +358,7 @@ fn what_comes_back_late_tells_when_it_came() {
 
 /// The example of §5 as a dialogue, on a fresh connection.
 #[test]
-fn example_of_the_standard() {
+fn a_session_is_resumed_as_in_the_standards_example() {
     let mut scene = MobileScene::new();
     scene.romeo.vanish();
     let mut romeo = scene.romeo.again();

@@ -109,7 +109,7 @@ fn a_name_that_is_taken_is_a_conflict() {
 }
 
 #[test]
-fn one_account_per_address_and_time() {
+fn an_address_creates_one_account_in_a_while() {
     let mut stage = ModuleStage::with(on);
     assert_eq!(result(&stage.guest(guest("2001:db8::1"), "set", &form("a", "a long password"))), None);
     refused(&stage.guest(guest("2001:db8::2"), "set", &form("b", "a long password")), "resource-constraint", "wait");

@@ -27,7 +27,7 @@ fn access_comes_first() {
 }
 
 #[test]
-fn access_by_class_domain_and_address() {
+fn access_is_given_by_class_domain_and_address() {
     let allows = |rules: &[&str], from: &str| {
         let options = vec![("multicast", "access", list(rules))];
         let domains = vec!["example.org".into(), "example.com".into()];
@@ -66,7 +66,7 @@ fn access_by_class_domain_and_address() {
 /// §4: a header that does not decode is refused as a whole, and the sender is told which address is
 /// to blame.
 #[test]
-fn a_header_that_does_not_decode() {
+fn a_header_that_does_not_decode_is_refused_with_its_fault() {
     let mut scene = MulticastScene::new();
     for (content, blamed) in [
         ("<address jid='b@example.org'/>", "address 2 (b@example.org): it has no type"),
@@ -90,7 +90,7 @@ fn a_header_that_does_not_decode() {
 
 /// §3: to the service only with a header that names somebody.
 #[test]
-fn a_stanza_without_recipients() {
+fn a_stanza_without_recipients_is_refused() {
     let mut scene = MulticastScene::new();
     let empty = header("");
     for content in ["<body>hi</body>", &empty, "<addresses xmlns='urn:example'/>", &header("<address type='noreply'/>")]
@@ -144,7 +144,7 @@ fn errors_about_malformed_addresses_are_bounded() {
 
 /// §8, `not-acceptable`: the default limits, exact, by class of the sender and kind of the stanza.
 #[test]
-fn default_limits() {
+fn a_header_has_a_hundred_recipients_by_default() {
     let mut scene = MulticastScene::new();
     for count in [101, 100] {
         scene.says(&format!("{}cc:FAR", many(count - 1)));
@@ -167,7 +167,7 @@ fn default_limits() {
 /// Each of the four limits is for itself; 0 is none; those who have the stanza already don't count,
 /// repetitions do.
 #[test]
-fn configured_limits() {
+fn configured_limits_hold() {
     let options = vec![
         ("local_messages", Value::Number(2)),
         ("local_presences", Value::Number(1)),
@@ -250,7 +250,7 @@ fn errors_are_not_answered() {
 
 /// An error has no `id` if the stanza had none.
 #[test]
-fn a_stanza_without_id() {
+fn a_stanza_without_id_is_refused() {
     let mut scene = MulticastScene::new();
     scene.sender.send("<message to='multicast.example.org'><body>hi</body></message>");
     scene.sender.expect(

@@ -8,7 +8,7 @@ use super::{MulticastScene, copies, error, header, saw, short, wanted};
 /// §4.5, §4.6.3: everybody sees `to` and `cc`, marked; who is blind sees his own address and no
 /// other blind one.
 #[test]
-fn marks_and_blind_copies() {
+fn visible_addresses_are_marked_and_blind_ones_hidden() {
     let mut scene = MulticastScene::new();
     scene.says("to:NEAR cc:FAR");
     scene.see("to!NEAR cc!FAR", "to!NEAR cc!FAR");
@@ -44,7 +44,7 @@ fn the_rest_of_the_stanza_is_untouched() {
 /// §4.5: an address that is marked is not delivered to, and shown to the others unless it is a
 /// blind one.
 #[test]
-fn who_has_it_already() {
+fn an_address_marked_as_delivered_gets_no_copy() {
     let mut scene = MulticastScene::new();
     scene.says("to!NEAR bcc!a@elsewhere.net cc!b@elsewhere.net to:FAR");
     scene.see("", "to!NEAR cc!b@elsewhere.net to!FAR");
@@ -67,7 +67,7 @@ fn information_passes() {
 /// A recipient who is listed twice gets one copy; the visible listing counts. A resource is another
 /// recipient than the account.
 #[test]
-fn repetitions() {
+fn repeated_addresses_get_one_copy() {
     let mut scene = MulticastScene::new();
     let header = scene.named("bcc:NEAR to:NEAR cc:NEAR to:UPPER to:FAR/r bcc:FAR/r");
     let upper = scene.near.bare().to_uppercase();
@@ -79,7 +79,7 @@ fn repetitions() {
 
 /// A blind address that says more than a JID is passed on whole.
 #[test]
-fn a_blind_address_with_description() {
+fn a_blind_address_keeps_its_description() {
     let mut scene = MulticastScene::new();
     let content = "<address type='bcc' jid='NEAR' desc='N'/><address type='bcc' jid='FAR' node='&amp;'><x xmlns='urn:x'/></address>\
          <address type='bcc' jid='a@elsewhere.net' desc='A'/>";
@@ -102,7 +102,7 @@ fn a_blind_address_with_description() {
 /// Full and bare JIDs follow the rules of delivery (RFC 6121 §8.5): all resources, one, or an error
 /// of the recipient.
 #[test]
-fn full_and_bare_addresses() {
+fn full_and_bare_addresses_reach_their_resources() {
     let mut scene = MulticastScene::new();
     let near = scene.near.bare().to_owned();
     let mut second = scene.server.online(&format!("{}/second", near.split('@').next().expect("a name")));
@@ -159,7 +159,7 @@ fn what_was_not_read_keeps_its_header() {
 
 /// Somebody who has no account here: the error is that recipient's own, and the others get theirs.
 #[test]
-fn recipients_that_do_not_exist() {
+fn recipients_that_do_not_exist_keep_nobody_from_a_copy() {
     let mut scene = MulticastScene::new();
     scene.says("to:nobody@example.org cc:NEAR bcc:none@example.org to:FAR");
     let [nobody, none] =
@@ -206,7 +206,7 @@ fn recipients_elsewhere_get_copies_of_their_own() {
 /// Without other servers each of those recipients is answered for itself, as if it had been written
 /// to alone.
 #[test]
-fn a_server_that_knows_no_others() {
+fn addresses_elsewhere_are_refused_by_a_server_that_knows_no_others() {
     let mut scene = MulticastScene::with(Config::default());
     scene.says("to:NEAR cc:a@one.net bcc:b@two.net");
     let [a, b] = ["a@one.net", "b@two.net"]
@@ -262,7 +262,7 @@ fn headers_between_two_are_not_touched() {
 
 /// Prefixes of namespaces make no difference.
 #[test]
-fn a_header_with_a_prefix() {
+fn a_header_may_have_a_prefix() {
     let mut scene = MulticastScene::new();
     let text = scene.named(
         "<message to='multicast.example.org' id='m'><a:addresses xmlns:a='http://jabber.org/protocol/address'>\

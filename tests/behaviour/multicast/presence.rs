@@ -151,7 +151,7 @@ fn probes_are_not_passed_on() {
 
 /// The domain takes presence with a header as the service does, and remembers it.
 #[test]
-fn presence_through_the_domain() {
+fn presence_may_go_through_the_domain() {
     let mut scene = MulticastScene::new();
     let presence = scene.named(&super::presence("example.org", "", "to:NEAR"));
     scene.sender.send(&presence);

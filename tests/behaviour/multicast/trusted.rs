@@ -53,7 +53,7 @@ fn presence_leaves_as_one_stanza() {
 
 /// As many at once as the service takes presences.
 #[test]
-fn chunks() {
+fn a_remote_service_gets_no_more_recipients_at_once_than_it_takes() {
     let discovery = MulticastDiscovery::knows(&limits(&[("message", "1"), ("presence", "2")]));
     let (server, domain) = (&discovery.scene.server, &discovery.domain);
     friend(server, domain).send("<presence/>");
@@ -63,7 +63,7 @@ fn chunks() {
 
 /// Each contact gets its own copy where no service is known, and the server is asked.
 #[test]
-fn copies_where_no_service_is_known() {
+fn where_no_service_is_known_each_recipient_gets_a_copy() {
     let discovery = MulticastDiscovery::new();
     let (server, domain) = (&discovery.scene.server, &discovery.domain);
     friend(server, domain).send("<presence/>");

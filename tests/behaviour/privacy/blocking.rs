@@ -21,7 +21,7 @@ fn the_domain_shows_the_feature() {
 /// §3.2 to §3.5, with the addresses of the examples: the list, and the pushes to the resources that
 /// have requested it.
 #[test]
-fn the_list_and_its_pushes() {
+fn a_block_list_is_pushed_to_those_who_asked_for_it() {
     let server = Server::new();
     let mut chamber = server.login("juliet/chamber").named("chamber");
     let mut balcony = server.login("juliet/balcony").named("balcony");
@@ -65,7 +65,7 @@ fn the_list_and_its_pushes() {
 /// §3.3: messages and requests from a blocked contact come back as errors; other stanzas are
 /// dropped.
 #[test]
-fn what_comes_from_the_blocked() {
+fn stanzas_from_the_blocked_are_refused() {
     for shard in [0, 1] {
         let mut scene = PrivacyScene::at(shard);
         scene.block();
@@ -95,7 +95,7 @@ fn what_comes_from_the_blocked() {
 
 /// §3.3: stanzas to a blocked contact come back with the condition for blocked contacts.
 #[test]
-fn what_goes_to_the_blocked() {
+fn stanzas_to_the_blocked_are_refused() {
     for shard in [0, 1] {
         let mut scene = PrivacyScene::at(shard);
         scene.block();
@@ -121,7 +121,7 @@ fn what_goes_to_the_blocked() {
 /// §3.3, §3.4: the contact sees the account become unavailable and available again, and the account
 /// sees the same of the contact.
 #[test]
-fn presence_when_a_block_begins_and_ends() {
+fn a_block_hides_presence_until_it_ends() {
     for shard in [0, 1] {
         let mut scene = PrivacyScene::at(shard);
         scene.play(
@@ -166,7 +166,7 @@ fn directed_presence_ends_with_a_block() {
 
 /// §7: the four forms of addresses, for users of other servers.
 #[test]
-fn what_an_address_means() {
+fn a_blocked_address_includes_its_accounts_and_resources() {
     for (item, blocked, others) in [
         ("a@x.example/r", &["a@x.example/r"][..], &["a@x.example/s", "b@x.example/r", "x.example"][..]),
         ("a@x.example", &["a@x.example/r", "a@x.example"], &["b@x.example/r", "x.example", "a@y.x.example"]),
@@ -209,7 +209,7 @@ fn the_own_account_and_server_are_never_blocked() {
 /// §3.3, RFC 6120 §8.3.3: wrong requests get an error with the condition for it, and change
 /// nothing.
 #[test]
-fn requests_that_are_wrong() {
+fn wrong_requests_are_refused() {
     let server =
         Server::with(Config { options: vec![("privacy", "max_items", Value::Number(2))], ..Config::default() });
     server.account("romeo");

@@ -87,7 +87,7 @@ fn a_slow_store_keeps_the_order() {
 /// The account logs in while its list is being loaded: nothing is delivered before the list is
 /// there, and nothing is lost.
 #[test]
-fn a_login_while_loading() {
+fn a_login_while_documents_load_keeps_the_order() {
     let (server, held, mut romeo) = slow();
     let mut nurse = server.login("nurse/house");
     server.advance(FORGOTTEN_MS);

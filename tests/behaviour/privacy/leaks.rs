@@ -90,7 +90,7 @@ fn the_end_of_a_subscription_shows_nothing() {
 
 /// A single resource of a contact can be blocked, while the others aren't.
 #[test]
-fn one_resource_of_a_contact() {
+fn one_resource_of_a_contact_can_be_blocked() {
     let mut scene = PrivacyScene::at(1);
     scene.play(
         "juliet C: <iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='ROMEO/orchard'/></block></iq>

@@ -77,7 +77,7 @@ fn lists_are_kept_and_shown() {
 
 /// §2.3 to §2.8: the errors.
 #[test]
-fn requests_that_are_wrong() {
+fn wrong_requests_are_refused() {
     let server = Server::new();
     let mut romeo = server.login("romeo/orchard");
     set(&mut romeo, PUBLIC);
@@ -196,7 +196,7 @@ fn what_an_item_names_is_all_that_is_stopped() {
 
 /// §2.2: an active list applies to its session alone, in place of the default list.
 #[test]
-fn each_session_by_its_own_list() {
+fn each_session_goes_by_its_own_list() {
     let mut scene = PrivacyScene::at(1);
     let name = scene.juliet.bare().split('@').next().map(str::to_owned).expect("a name");
     let mut chamber = scene.server.online(&format!("{name}/chamber"));
@@ -238,7 +238,7 @@ fn each_session_by_its_own_list() {
 /// §2.2, ninth rule: groups and subscriptions are those in the roster at the time of the stanza,
 /// for an account with a session and without.
 #[test]
-fn rules_by_group_and_subscription() {
+fn rules_may_name_groups_and_subscriptions() {
     for shard in [0, 1] {
         let mut scene = PrivacyScene::at(shard);
         let mut nurse = scene.server.login("nurse/house");

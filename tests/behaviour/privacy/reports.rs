@@ -64,7 +64,7 @@ fn it_is_kept_until_it_is_dealt_with() {
 /// A request without a reason isn't a report, and reports beyond the account's limit aren't passed
 /// on. The blocks are carried out all the same.
 #[test]
-fn what_is_not_passed_on() {
+fn reports_without_a_reason_or_beyond_the_limit_are_not_passed_on() {
     let server = server(2);
     let mut admin = server.online("admin/desk");
     let mut juliet = server.login("juliet/balcony");

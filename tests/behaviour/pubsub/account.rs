@@ -40,7 +40,7 @@ fn bookmark_options() -> String {
 
 /// XEP-0049 §2, §3.
 #[test]
-fn private_storage() {
+fn private_storage_is_for_its_owner_alone() {
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     let exodus = "<exodus xmlns='exodus:prefs'><defaultnick>Hamlet</defaultnick></exodus>";
     is_result(private(&mut hamlet, "set", exodus));
@@ -132,7 +132,7 @@ fn bookmarks_that_others_see_are_not_written() {
 
 /// XEP-0054 §3.
 #[test]
-fn cards() {
+fn cards_are_kept_for_the_account_and_shown_to_all() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     let ask = |client: &mut Client, type_: &str, to: &str, card: &str| {
         let to = if to.is_empty() { String::new() } else { format!(" to='{to}'") };

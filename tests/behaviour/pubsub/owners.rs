@@ -69,7 +69,7 @@ fn nodes_are_configured() {
 
 /// §7.1.3.6: the four kinds of nodes.
 #[test]
-fn kinds_of_events() {
+fn the_configuration_decides_what_events_contain() {
     let mut scene = PubsubScene::new();
     let hamlet = &mut scene.hamlet;
     let own = hamlet.bare().to_owned();

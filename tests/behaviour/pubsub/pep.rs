@@ -165,7 +165,7 @@ fn lies_about_capabilities_stay_with_the_liar() {
 /// §4.1, XEP-0060 §4.5: the users who may retrieve items and who get notifications, by access
 /// model. Strangers learn nothing.
 #[test]
-fn access_models() {
+fn access_models_decide_who_may_read() {
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     befriend(&mut hamlet, &mut francisco);
     let contact = francisco.bare().to_owned();
@@ -214,7 +214,7 @@ fn access_models() {
 /// §7.1.5: publish options are preconditions, or the configuration of a node that doesn't exist
 /// yet.
 #[test]
-fn publish_options() {
+fn publish_options_configure_a_new_node_and_guard_an_old_one() {
     let mut scene = PubsubScene::new();
     let client = &mut scene.hamlet;
     let with =
@@ -257,7 +257,7 @@ fn keys_are_open() {
 
 /// XEP-0163 §6: the features that accounts announce.
 #[test]
-fn account_discovery() {
+fn an_account_is_discovered_with_its_nodes() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     befriend(&mut hamlet, &mut francisco);
     let owner = hamlet.bare().to_owned();

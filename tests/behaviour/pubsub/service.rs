@@ -171,7 +171,7 @@ fn removals_are_told() {
 
 /// §5.1 to §5.5.
 #[test]
-fn service_discovery() {
+fn the_service_is_discovered_with_its_nodes() {
     let mut scene = PubsubScene::new();
     let title = form(&[("title", "A title"), ("access_model", "whitelist")]);
     set(&mut scene.hamlet, SERVICE, &format!("<create node='secret'/><configure>{title}</configure>"));

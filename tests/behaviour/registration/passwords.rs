@@ -47,7 +47,7 @@ fn a_new_password_ends_all_other_sessions() {
 }
 
 #[test]
-fn so_does_one_that_a_link_sets_or_the_command_line() {
+fn a_password_that_a_link_or_the_command_line_sets_ends_all_sessions() {
     let server = closed();
     let mut bard = server.login("bard/globe");
     let mut desk = sessions(&server);
