@@ -179,7 +179,7 @@ impl Visit {
     }
 
     /// Returns the message for an operation's refusal, in the visitor's language; `about` is the
-    /// thing that was refused.
+    /// thing that the operation was about.
     pub fn told(&self, refusal: Refusal, about: &dyn std::fmt::Display, words: RefusalWords) -> Refusal {
         words.told(self.language, refusal, about)
     }
