@@ -59,7 +59,7 @@ pub trait Archive: Send + Sync {
 /// for the same stanza in all versions of this server that share a database.
 pub type TermsOf = fn(&[u8]) -> Vec<u32>;
 
-/// The most terms of a message in an index; a message with more is found by all terms.
+/// The most terms of a message in an index; a message with more is found by any term.
 pub(crate) const MOST_TERMS: usize = 4096;
 
 /// The owner of an archive: an account or a room.
@@ -125,8 +125,8 @@ pub struct ArchiveQuery {
     pub limit: usize,
     /// The most bytes of stanzas on the page, which has one message in any case.
     pub max_bytes: usize,
-    /// Only messages that have all of these terms ([`TermsOf`]), as far as the store has an index
-    /// of them: it may leave out other messages, and the caller searches the rest.
+    /// Terms that the messages must have. A store with an index of terms ([`TermsOf`]) may leave
+    /// out messages that lack one of them; the caller searches the texts of those that it gets.
     pub terms: Vec<u32>,
     /// The number up to which the result is counted, ignoring the limits of the page; 0 for no
     /// count.

@@ -17,7 +17,7 @@ pub enum StoreError {
     Closed,
     /// The code of the caller or of the store panicked in the operation; the store continues.
     Panicked(String),
-    /// There is no room: the disk, a quota or the configured size limit.
+    /// There is no room left: on the disk, in a quota, or within the configured size.
     Full(EngineWords),
     /// Another process held the database for longer than the store waits.
     Locked(EngineWords),

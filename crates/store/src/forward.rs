@@ -1,7 +1,7 @@
 //! Stores that wrap others and pass every operation on: see [`Forward`].
 //!
-//! This file defines the owners of an operation once for every method of every trait, by which the
-//! contract orders operations.
+//! For every method of every trait, this file also defines the owners by which the contract orders
+//! its operations.
 
 use crate::documents::{DocumentRoom, DocumentsPut};
 use crate::pubsub::{

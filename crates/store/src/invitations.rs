@@ -30,7 +30,7 @@ pub trait Invitations: Send + Sync {
 pub struct Invitation {
     /// The secret, known only to the invited person.
     pub token: String,
-    /// The domain of the account that it is for, which may be still to be created.
+    /// The domain of the account that it is for; the account may still have to be created.
     pub domain: String,
     /// The right that it grants.
     pub purpose: Purpose,

@@ -58,13 +58,14 @@ impl OfflineRoom {
         Self { messages, ..Self::UNBOUNDED }
     }
 
-    /// Returns the room with this much added, `None` if that exceeds it.
+    /// Returns the room that remains after this much of it is taken; `None` if it has less than
+    /// that.
     pub(crate) fn take(self, messages: u64, bytes: u64) -> Option<Self> {
         Some(Self { messages: self.messages.checked_sub(messages)?, bytes: self.bytes.checked_sub(bytes)? })
     }
 
-    /// Returns whether a sender with this much waiting may add another message of this size, given
-    /// the free room.
+    /// Returns whether a sender may add another message of this size, given the sender's waiting
+    /// messages with their bytes, and this free room.
     pub(crate) fn is_fair(self, own: (u64, u64), bytes: u64) -> bool {
         own.0 < self.messages && own.1.saturating_add(bytes) <= self.bytes
     }

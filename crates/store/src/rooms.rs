@@ -77,7 +77,8 @@ pub struct RoomDocument {
     pub name: String,
     /// True if lists of the service's rooms show it (XEP-0045 §6.3).
     pub is_public: bool,
-    /// The bare JID of the creator, for whom it counts; removed together with that account.
+    /// The bare JID of the creator, among whose rooms it counts; removed together with that
+    /// account.
     pub creator: Option<Jid>,
     /// The configuration.
     pub config: Vec<u8>,

@@ -226,7 +226,7 @@ fn read_keys(row: &dyn Row) -> Result<Keys, StoreError> {
     })
 }
 
-/// Returns the number that stands for a hash in rows: that in its name.
+/// Returns the number in the name of a hash, which stands for the hash in rows.
 fn number_of(hash: Hash) -> i64 {
     match hash {
         Hash::Sha1 => 1,

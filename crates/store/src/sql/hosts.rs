@@ -40,8 +40,8 @@ impl Hosts {
         Hosts { hosts: names.into_iter().map(host).collect(), last: AtomicUsize::new(0) }
     }
 
-    /// Connects to a host that can be written to, the first one that says so, otherwise to one that
-    /// can be read. `connect` returns, with a connection, whether its host can't be written to.
+    /// Connects to the first host that reports that it can be written to, otherwise to one that can
+    /// be read. `connect` returns a connection, and whether its host can't be written to.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Hosts {
         found.map(|(host, outcome)| (self.name(host), outcome.map(|(_, is_read_only)| is_read_only))).collect()
     }
 
-    /// Returns the places of the hosts, that of the last one that was right first.
+    /// Returns the places of the hosts, beginning with the host that was right last time.
     fn order(&self) -> impl Iterator<Item = usize> + use<> {
         let (last, all) = (self.last.load(Ordering::Relaxed), self.hosts.len());
         std::iter::once(last).filter(move |last| *last < all).chain((0..all).filter(move |host| *host != last))

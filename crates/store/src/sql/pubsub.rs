@@ -358,7 +358,8 @@ struct Lack {
 }
 
 impl NodeHead {
-    /// Returns the excess over the room if the node grew by this number of bytes, if there is any.
+    /// Returns the bytes by which the node, or all nodes of its creator, would exceed the room if
+    /// the node grew by this number of bytes; `None` if there would be room.
     fn lacks(
         &self,
         c: &mut dyn SqlConnection,

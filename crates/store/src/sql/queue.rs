@@ -2,9 +2,9 @@
 //! in total.
 //!
 //! Bytes count too, because an operation may carry a stanza of 256 KiB: sixteen thousand of them
-//! are 4 GiB. Operations that write their data have half of the queue: a sender of more than the
-//! disk can take must not keep others from logging in, so the other half is for them. No lane takes
-//! the places of all others, so a lane that is stuck only refuses its own owners.
+//! are 4 GiB. Operations that carry data to write get at most half of the places, because a sender
+//! of more than the disk can take must not keep others from logging in. No lane takes the places of
+//! all others, so a lane that is stuck only refuses its own owners.
 //!
 //! # Order
 //!
@@ -28,10 +28,11 @@ use rookery_base::lock::lock;
 /// The most that may wait in the queue of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueBounds {
-    /// The most waiting operations; further ones fail with [`StoreError::Busy`] at once.
+    /// The most waiting operations; further ones fail with [`StoreError::Busy`] at once. Those that
+    /// carry data to write may have half of the places.
     pub operations: usize,
-    /// The most bytes of the waiting operations together; writes may have half of them. An
-    /// operation is always accepted if the queue is empty.
+    /// The most bytes that the waiting operations carry together. An operation is always accepted
+    /// if the queue is empty.
     pub bytes: usize,
 }
 
@@ -117,7 +118,7 @@ struct Lane {
 struct Fill {
     operations: usize,
     bytes: usize,
-    /// The number of operations that write their data.
+    /// The number of operations that carry data to write.
     load: usize,
 }
 
