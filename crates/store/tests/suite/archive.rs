@@ -321,7 +321,7 @@ pub fn a_full_archive_loses_what_its_excess_is_of(stores: &Stores) {
     say(1..61, "juliet@b.example/1");
     say(101..131, "nurse@b.example");
     assert_eq!(all(stores, &romeo).len(), 90);
-    // A flood displaces nothing of others, except for the room of an eighth.
+    // A flood displaces no more of others than it needs to fill an eighth of the archive.
     say(1001..1201, "tybalt@b.example");
     let left = all(stores, &romeo);
     let of = |from: u64, to: u64| left.iter().filter(|id| (from..to).contains(id)).count();

@@ -35,8 +35,8 @@ pub fn a_limit_holds(stores: &Stores) {
     let oldest = done(stores.offline.load(romeo.as_ref(), 0, 1))[0].id;
     done(stores.offline.remove(romeo.as_ref(), oldest));
     assert_eq!([push(&two, 2), push(&three, 2)], [Pushed::Full, Pushed::Kept]);
-    // A flooding sender gets half of the room, the next one a third of it, and there is always some
-    // for one more.
+    // A flooding sender gets half of the room, each further one half of what is left, so there is
+    // always some for one more.
     done(stores.offline.remove(romeo.as_ref(), u64::MAX));
     let flood =
         |sender: &Jid, bytes, room| (0..200).filter(|_| push_bytes(sender, bytes, room) == Pushed::Kept).count();
