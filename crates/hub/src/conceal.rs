@@ -31,7 +31,7 @@ impl World {
         let Some(owner) = self.outboxes.address(link).filter(|_| self.has_documents(link)) else { return false };
         match JidRef::parse_prepared(contact) {
             Some(contact) => self.conceals(owner.bare(), Some(link), contact),
-            // The two differ beyond ASCII.
+            // A name beyond ASCII has to be prepared first.
             None => Jid::parse(contact).is_ok_and(|contact| self.conceals(owner.bare(), Some(link), contact.as_ref())),
         }
     }

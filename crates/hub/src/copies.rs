@@ -108,7 +108,7 @@ impl World {
             }
             match JidRef::parse_prepared(name) {
                 Some(to) => self.deliver_copy(hash, packet, to, is_state),
-                // Beyond ASCII.
+                // A name beyond ASCII has to be prepared first.
                 None => {
                     if let Ok(to) = Jid::parse(name) {
                         self.deliver_copy(hash, packet, to.as_ref(), is_state);

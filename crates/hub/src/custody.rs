@@ -41,7 +41,7 @@ impl Custody {
     pub fn apart() -> (Self, Awaited<()>) {
         let custody = Self::of(&Arc::default());
         let (completer, settled) = one_shot();
-        // It is new.
+        // It is new, so nothing was set before.
         let _ = custody.0.settled.set(completer);
         (custody, settled)
     }

@@ -335,8 +335,8 @@ impl World {
         self.at_hand(account).is_some_and(|at_hand| at_hand.is_screened)
     }
 
-    /// Sets whether modules decide this, for an account with documents in memory, until its last
-    /// session ends.
+    /// Sets what [`World::is_screened`] returns for an account with documents in memory, until the
+    /// account's last session ends.
     pub fn set_screened(&mut self, account: JidRef<'_>, is_screened: bool) {
         if self.is_screened(account) != is_screened
             && let Some(at_hand) = self.at_hand_mut(account)

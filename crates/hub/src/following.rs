@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// Returns that number.
+    /// Returns the number of the connection that a session has on another node; 0 if it has none.
     pub(crate) fn line(&self, link: Link) -> u64 {
         let Some(journal) = self.people.journal.as_ref().filter(|journal| !journal.lines.is_empty()) else { return 0 };
         self.reference(link).and_then(|session| journal.lines.get(&session)).copied().unwrap_or_default()

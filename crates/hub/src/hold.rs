@@ -92,7 +92,7 @@ impl World {
     }
 }
 
-/// These bounds, for the page of limits.
+/// The bounds of stanzas that wait for accounts, for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on(
         "stanzas that wait for the store after earlier ones",

@@ -49,7 +49,7 @@ pub const MODULE: &str = "stream_management";
 pub const RESUME_SECONDS: &str = "resume_seconds";
 /// Its option: stanzas that may wait for one session, or for its acknowledgement.
 pub const MAX_STANZAS: &str = "max_stanzas";
-/// Its option: the same in bytes.
+/// Its option: bytes of these stanzas.
 pub const MAX_BYTES: &str = "max_bytes";
 /// The module whose switch decides about client state indication.
 pub const CLIENT_STATE: &str = "client_state";

@@ -193,8 +193,8 @@ impl World {
         }
     }
 
-    /// Opens a memo, unless it is for the home of an account that is another one, or has still to
-    /// begin.
+    /// Opens a memo. One for an account whose home is elsewhere goes there, and one for a home that
+    /// has yet to arrive here waits.
     fn open_memo(&mut self, memo: Box<dyn CarriedMemo>) {
         if self.people.moves.is_some()
             && let Some(home) = memo.home().filter(|home| home.local().is_some() && self.is_domain(home.domain()))

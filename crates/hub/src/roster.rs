@@ -90,7 +90,8 @@ impl World {
         let (changes, owner) = (self.stores.rosters.since(owner.as_ref(), version), owner.clone());
         self.wait_in_lane(session, changes, move |world, changes| match changes {
             Ok(Some(changes)) => world.push_changes(session, changes, &owner),
-            // It would have to ask again, and only a new session can tell it so.
+            // The client would have to ask for the roster again, and only a new session can tell it
+            // so.
             Ok(None) => world.close(session.link, StreamError::Reset, "the roster has changed too often meanwhile"),
             Err(error) => {
                 world.store_failed("reading a roster", &owner, &error);
@@ -201,7 +202,7 @@ impl World {
         let limits = self.catalogue.settings.roster;
         let owner = iq.to.clone();
         let (name, groups) = (wanted.name.clone(), wanted.groups.clone());
-        // Of its own users only, and never for a client.
+        // A component may decide about subscriptions of its own users only, and a client never.
         let is_its_own = session.is_none() && iq.from.domain() == contact.domain();
         let subscription = given_subscription(&iq).filter(|_| is_its_own);
         let edit = move |item: Option<&RosterItem>, size: SizeOf<'_>| match wanted.edit(item, size, &limits) {

@@ -125,7 +125,7 @@ impl World {
         }
         match JidRef::parse_prepared(owner) {
             Some(owner) => self.shared_relation(owner, asker).from(),
-            // Beyond ASCII.
+            // A name beyond ASCII has to be prepared first.
             None => Jid::parse(owner).is_ok_and(|owner| self.shared_relation(owner.as_ref(), asker).from()),
         }
     }

@@ -260,7 +260,7 @@ const MOST_SIGHTINGS: usize = 2048;
 /// Bytes of a stanza that are shown.
 pub(crate) const MOST_CONTENT: usize = 4096;
 
-/// These bounds, for the page of limits.
+/// The bounds of traces, for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on("traces at a time", Per::Server, Most::Fixed(MOST_TRACES as u64), Unit::Number)
         .or("a further command is refused"),
