@@ -31,8 +31,8 @@ pub struct QueueBounds {
     /// The most waiting operations; further ones fail with [`StoreError::Busy`] at once. Those that
     /// carry data to write may have half of the places.
     pub operations: usize,
-    /// The most bytes that the waiting operations carry together. An operation is always accepted
-    /// if the queue is empty.
+    /// The most bytes that the waiting operations carry together. Those that carry data to write may
+    /// have half of them. An operation is always accepted if the queue is empty.
     pub bytes: usize,
 }
 
@@ -118,8 +118,8 @@ struct Lane {
 struct Fill {
     operations: usize,
     bytes: usize,
-    /// The number of operations that carry data to write.
-    load: usize,
+    /// The number of operations that carry data to write, and their bytes.
+    load: (usize, usize),
 }
 
 struct QueuedOperation {
@@ -415,22 +415,28 @@ impl QueueState {
 
 impl Fill {
     fn takes(&self, bounds: QueueBounds, bytes: usize, is_load: bool) -> bool {
-        let load = self.load + usize::from(is_load);
+        let (loads, loaded) = self.load;
+        let loads_fit = loads < bounds.operations.div_ceil(2)
+            && (loads == 0 || loaded.saturating_add(bytes) <= bounds.bytes.div_ceil(2));
         self.operations < bounds.operations
-            && (!is_load || load <= bounds.operations.div_ceil(2))
+            && (!is_load || loads_fit)
             && (self.operations == 0 || self.bytes.saturating_add(bytes) <= bounds.bytes)
     }
 
     fn add(&mut self, bytes: usize, is_load: bool) {
         self.operations += 1;
         self.bytes = self.bytes.saturating_add(bytes);
-        self.load += usize::from(is_load);
+        if is_load {
+            self.load = (self.load.0 + 1, self.load.1.saturating_add(bytes));
+        }
     }
 
     fn remove(&mut self, bytes: usize, is_load: bool) {
         self.operations -= 1;
         self.bytes = self.bytes.saturating_sub(bytes);
-        self.load -= usize::from(is_load);
+        if is_load {
+            self.load = (self.load.0 - 1, self.load.1.saturating_sub(bytes));
+        }
     }
 }
 
