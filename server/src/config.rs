@@ -238,6 +238,8 @@ pub struct Store {
     pub trusts_durability: bool,
     /// The occasions on which the schema of the database may change.
     pub migrations: Migrations,
+    /// True if a copy of the file is kept before its schema changes.
+    pub keeps_copy: bool,
     /// True if archives are divided into months.
     pub months: bool,
     /// True if searches have an index.
@@ -313,6 +315,7 @@ impl Default for Store {
             cache: sqlite::SqliteOptions::default().cache_bytes,
             trusts_durability: false,
             migrations: Migrations::default(),
+            keeps_copy: true,
             months: false,
             has_index: false,
         }

@@ -201,7 +201,8 @@ pub fn served(address: &EndAddress, store: &Store) -> Result<EndAddress, Command
 }
 
 fn options(store: &Store) -> sqlite::SqliteOptions {
-    sqlite::SqliteOptions { cache_bytes: store.cache, migrations: store.migrations, ..sqlite::SqliteOptions::default() }
+    let Store { cache: cache_bytes, migrations, keeps_copy, .. } = *store;
+    sqlite::SqliteOptions { cache_bytes, migrations, keeps_copy, ..sqlite::SqliteOptions::default() }
 }
 
 /// Reads the password from the named file, otherwise from the service manager's credential, if

@@ -254,9 +254,17 @@ const STREAMED: &str = "rookery.backup";
 /// The prefix of the folders to which a restore moves the files that it replaces.
 pub const BEFORE: &str = "before-restore-";
 
-/// The names of files that are useless in another folder, or whose content is in a backup in
-/// another form.
-pub const KEPT_OUT: &[&str] = &[
+/// The beginning of the names of copies of the database from before its schema was updated.
+const OLDER: &str = "rookery.db.schema-";
+
+/// Returns whether a backup leaves out an entry of the data folder: it is of no use in another
+/// folder, or the backup has its content in another form.
+pub fn is_kept_out(name: &str) -> bool {
+    KEPT_OUT.contains(&name) || [BEFORE, OLDER].iter().any(|start| name.starts_with(start))
+}
+
+/// The names that a backup leaves out.
+const KEPT_OUT: &[&str] = &[
     "rookery.db",
     "rookery.db-wal",
     "rookery.db-shm",

@@ -143,7 +143,7 @@ fn put(folder: &Folder, parts: &Path, has_database: bool, replace: bool) -> Resu
 /// Puts the database of a backup into another one.
 fn copy_database(from: &Path, to: &RestorePlace, replace: bool) -> Result<(), CommandFailure> {
     let is_named = to.is_named;
-    sqlite::migrate(from)?;
+    sqlite::migrate(from, false)?;
     let mut from = CopyEnd::source(&EndAddress::Sqlite(from.to_owned()))?;
     let mut to = CopyEnd::destination(&to.address)?;
     let bar = Bar::new();

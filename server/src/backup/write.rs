@@ -20,7 +20,7 @@ use crate::config::ServerConfig;
 use crate::control::note_beside;
 use crate::database;
 use crate::failure::CommandFailure;
-use crate::folder::{Folder, KEPT_OUT};
+use crate::folder::{self, Folder};
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
 
@@ -229,9 +229,7 @@ fn files(folder: &Folder, work: &BackupWork) -> Result<Vec<(String, PathBuf)>, C
         let entries = fs::read_dir(&path).map_err(|error| CommandFailure::file(&path, &error))?;
         for entry in entries.flatten() {
             let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else { continue };
-            let is_kept_out =
-                prefix.is_empty() && (KEPT_OUT.contains(&name.as_str()) || name.starts_with(crate::folder::BEFORE));
-            if is_kept_out || name.ends_with(".new") || work.is_of_it(&entry.path()) {
+            if prefix.is_empty() && folder::is_kept_out(&name) || name.ends_with(".new") || work.is_of_it(&entry.path()) {
                 continue;
             }
             let name = format!("{prefix}{name}");

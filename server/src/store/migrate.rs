@@ -1,7 +1,10 @@
 //! `rookery store migrate`: the schema of the database.
 
+use std::path::Path;
+
 use rookery_store::sql::IndexPlan;
 use rookery_store::sql::copy::EndAddress;
+use rookery_store::sqlite;
 use serde_json::json;
 
 use crate::arguments::ShownAs;
@@ -39,11 +42,18 @@ pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> R
     };
     let (found, known) = (plan.found, plan.known);
     if !dry_run && !sql {
-        if let EndAddress::Sqlite(_) = database {
-            source.folder.find()?;
-        }
-        database.migrate()?;
+        match &database {
+            EndAddress::Sqlite(file) => {
+                source.folder.find()?;
+                sqlite::migrate(file, store.keeps_copy)?
+            }
+            EndAddress::Postgres(_) | EndAddress::Mysql(_) => database.migrate()?,
+        };
     }
+    let copy = match &database {
+        EndAddress::Sqlite(file) => Some(sqlite::kept_copy(file, found)).filter(|copy| copy.exists()),
+        EndAddress::Postgres(_) | EndAddress::Mysql(_) => None,
+    };
     if shown.json {
         let steps = plan.steps.iter().map(|step| json!({ "version": step.number, "sql": step.sql }));
         let index = match plan.index {
@@ -58,6 +68,7 @@ pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> R
             "steps": steps.collect::<Vec<_>>(),
             "archives_in_months": plan.division,
             "index": index,
+            "copy": copy.map(|copy| copy.display().to_string()),
             "done": !dry_run && !sql,
         })]);
     }
@@ -69,7 +80,10 @@ pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> R
         steps if dry_run => {
             say(&format!("{name} has schema version {found}; {steps} steps lead to {known}\n"));
         }
-        _ => say(&format!("{name} had schema version {found} and now has {known}\n")),
+        _ => say(&format!(
+            "{name} had schema version {found} and now has {known}\n{}",
+            kept(&database, copy.as_deref(), found, store.keeps_copy)
+        )),
     }
     if plan.division.is_some() {
         say(if dry_run {
@@ -86,6 +100,20 @@ pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> R
         (IndexPlan::Nothing, _) => {}
     }
     Ok(())
+}
+
+/// Returns the line about the copy of a database as it was before its update; empty if none was
+/// wanted.
+fn kept(database: &EndAddress, copy: Option<&Path>, found: i64, wanted: bool) -> String {
+    match (copy, database) {
+        (Some(copy), _) => format!("a copy from before is {}\n", copy.display()),
+        (None, EndAddress::Sqlite(_)) if wanted && found > 0 => {
+            "no copy from before was kept, since the disk has no room for it: free some space, and make a backup before \
+             the next upgrade\n"
+                .to_owned()
+        }
+        _ => String::new(),
+    }
 }
 
 /// Stands for the step that no statement can do: this server fills the index from the messages.

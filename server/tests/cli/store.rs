@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::thread;
 
 use rusqlite::Connection;
@@ -103,6 +105,75 @@ fn who_must_not_change_tables_is_told_who_does() {
     assert!(rig.run(&["store", "migrate"]).fine().contains("the latest"));
     assert_eq!(rig.run(&["user", "list"]).fine(), "romeo@localhost\n");
     rig.serve().0.stop();
+}
+
+/// Returns the version of a database's schema, and its accounts.
+fn content(path: &Path) -> (i64, Vec<String>) {
+    let database = Connection::open(path).expect("a database");
+    let version = database.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("a version");
+    let mut names = database.prepare("SELECT localpart FROM accounts").expect("a table");
+    let names = names.query_map([], |row| row.get(0)).expect("accounts").map(|name| name.expect("a name"));
+    (version, names.collect())
+}
+
+#[test]
+fn a_copy_of_the_database_stays_from_before_an_update() {
+    let rig = old();
+    let copy = rig.path("rookery-data/rookery.db.schema-8");
+    let (server, _) = rig.serve();
+    // It isn't part of backups: they have the database.
+    rig.run(&["backup", "b.tar.gz"]).fine();
+    let log = server.log();
+    assert!(log.contains("a copy of the database is kept before its schema is updated"), "{log}");
+    assert_eq!(content(&copy), (8, vec!["romeo".to_owned()]));
+    assert_eq!(fs::metadata(&copy).expect("a file").permissions().mode() & 0o777, 0o600);
+    let other = CliRig::empty();
+    fs::copy(rig.path("b.tar.gz"), other.path("b.tar.gz")).expect("copied");
+    other.run(&["restore", "b.tar.gz"]).fine();
+    assert!(!other.path("rookery-data/rookery.db.schema-8").exists());
+    // Without a step there is no copy.
+    fs::remove_file(&copy).expect("removed");
+    rig.serve().0.stop();
+    rig.run(&["store", "migrate"]).fine();
+    assert!(!copy.exists());
+}
+
+#[test]
+fn an_update_by_hand_says_where_the_copy_is() {
+    let rig = old();
+    let migrated = rig.run(&["store", "migrate"]).fine();
+    assert!(migrated.contains("a copy from before is ./rookery-data/rookery.db.schema-8"), "{migrated}");
+    let rig = old();
+    let migrated = rig.run(&["store", "migrate", "--json"]).fine();
+    assert!(migrated.contains("\"copy\":\"./rookery-data/rookery.db.schema-8\""), "{migrated}");
+    let rig = old();
+    rig.write("rookery.toml", &format!("{FREE_PORTS}[store]\ncopy_before_migrate = false\n"));
+    let migrated = rig.run(&["store", "migrate"]).fine();
+    assert!(migrated.contains("had schema version 8") && !migrated.contains("copy"), "{migrated}");
+    assert!(!rig.path("rookery-data/rookery.db.schema-8").exists());
+}
+
+#[test]
+fn a_full_disk_doesnt_stop_an_update_but_damage_does() {
+    let rig = old();
+    // No disk has room for a copy of this log, which occupies none itself and contains nothing.
+    let log = fs::File::create(rig.path("rookery-data/rookery.db-wal")).expect("a log");
+    log.set_len(8 << 40).expect("a long file");
+    let migrated = rig.run(&["store", "migrate"]).fine();
+    assert!(migrated.contains("no copy from before was kept, since the disk has no room for it"), "{migrated}");
+    assert!(!rig.path("rookery-data/rookery.db.schema-8").exists());
+
+    let rig = old();
+    let file = rig.path("rookery-data/rookery.db");
+    let mut bytes = fs::read(&file).expect("the database");
+    bytes[2 * 4096..4 * 4096].fill(0xff);
+    fs::write(&file, bytes).expect("damaged");
+    rig.run(&["store", "migrate"]).failed(78, "the database is damaged: ./rookery-data/rookery.db");
+    let version: i64 = Connection::open(&file)
+        .and_then(|database| database.query_row("PRAGMA user_version", [], |row| row.get(0)))
+        .expect("a version");
+    assert_eq!(version, 8, "a damaged database isn't changed");
+    assert!(!rig.path("rookery-data/rookery.db.schema-8.new").exists());
 }
 
 #[test]

@@ -12,6 +12,7 @@
 mod check;
 mod copying;
 mod driver;
+mod keeping;
 mod options;
 mod place;
 mod schema;
@@ -19,6 +20,7 @@ mod waiting;
 
 pub use super::finding::{Finding, Severity};
 pub use check::check;
+pub use keeping::kept_copy;
 pub use options::SqliteOptions;
 pub use waiting::tell_waits;
 
@@ -35,7 +37,7 @@ use std::path::Path;
 use waiting::OF_COMMANDS;
 
 /// Opens a database file, creating it and its directory if they don't exist and updating an older
-/// schema.
+/// schema, of which it [keeps a copy](kept_copy) first.
 ///
 /// # Errors
 ///
@@ -51,6 +53,8 @@ pub fn open(path: &Path, options: &SqliteOptions) -> Result<SqlStore, StoreError
     migrate::version(&mut driver)?;
     if options.migrations == Migrations::Never {
         migrate::prepare(&mut driver, Migrations::Never)?;
+    } else if options.keeps_copy {
+        keeping::keep(path, &mut driver)?;
     }
     driver.set_up(options)?;
     migrate::prepare(&mut driver, options.migrations)?;
@@ -74,15 +78,15 @@ pub fn plan(path: &Path) -> Result<MigrationPlan, StoreError> {
     }
 }
 
-/// Updates the schema of a database file, creating the file if it is missing. Returns the number of
-/// steps that were run.
+/// Updates the schema of a database file, creating the file if it is missing; with `keeps_copy`, a
+/// [copy](kept_copy) of the older file is kept. Returns the number of steps that were run.
 ///
 /// # Errors
 ///
 /// Those of [`open`].
-pub fn migrate(path: &Path) -> Result<usize, StoreError> {
+pub fn migrate(path: &Path, keeps_copy: bool) -> Result<usize, StoreError> {
     let steps = plan(path)?.steps.len();
-    open(path, &SqliteOptions { lock_wait: OF_COMMANDS, ..SqliteOptions::default() })?.close();
+    open(path, &SqliteOptions { lock_wait: OF_COMMANDS, keeps_copy, ..SqliteOptions::default() })?.close();
     Ok(steps)
 }
 

@@ -84,6 +84,14 @@ pub(super) const KEYS: &[ConfigKey] = &[
     },
     ConfigKey {
         table: "store",
+        name: "copy_before_migrate",
+        doc: "True if a verified copy of the SQLite file is kept beside it before its schema is updated; the latest two\n\
+              copies stay. Backups of database servers are up to their operators.",
+        set: |config, given| put(&mut config.store.keeps_copy, given.switch()),
+        show: |config| plain(config.store.keeps_copy),
+    },
+    ConfigKey {
+        table: "store",
         name: "archives",
         doc: "\"whole\": archived messages are in one table. \"months\": there is a partition for each month, so that\n\
               messages past every domain's `expire_days` are dropped a month at a time; for PostgreSQL and MariaDB.\n\

@@ -122,7 +122,7 @@ impl EndAddress {
     /// The error of the engine.
     pub fn migrate(&self) -> Result<usize, StoreError> {
         match self {
-            EndAddress::Sqlite(file) => sqlite::migrate(file),
+            EndAddress::Sqlite(file) => sqlite::migrate(file, true),
             #[cfg(feature = "postgres")]
             EndAddress::Postgres(options) => postgres::migrate(options),
             #[cfg(feature = "mysql")]

@@ -20,6 +20,8 @@ pub struct SqliteOptions {
     pub cache_bytes: usize,
     /// The occasion on which the schema may change.
     pub migrations: Migrations,
+    /// True if a copy of the file is kept before its schema changes.
+    pub keeps_copy: bool,
     /// Undoes every write once and runs it again, as an engine does that gives another connection
     /// priority: for tests that operations can be run again.
     pub contested: bool,
@@ -42,6 +44,7 @@ impl Default for SqliteOptions {
             max_bytes: None,
             cache_bytes: 16 << 20,
             migrations: Migrations::Auto,
+            keeps_copy: true,
             contested: false,
         }
     }
