@@ -38,6 +38,20 @@ impl Folder {
         })
     }
 
+    /// Creates the folder for a server, also if root does so: with the folders around it that don't
+    /// exist either, it becomes the property of the [user](Owner::of_new) who can be known.
+    ///
+    /// # Errors
+    ///
+    /// As [`Folder::create`], and [`CommandFailure::Failed`] if its owner can't be changed.
+    pub fn create_for_server(&self) -> Result<(), CommandFailure> {
+        let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        let first = path.ancestors().take_while(|path| !path.exists()).last();
+        self.create()?;
+        let Some(first) = first else { return Ok(()) };
+        Owner::of_new(first)?.map_or(Ok(()), |owner| owner.take(first))
+    }
+
     /// Ensures that the folder exists. Commands never create one: in the wrong place they would
     /// work on an empty database of their own. A server that found their accounts there would
     /// create no administrator.

@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, lchown};
 use std::path::Path;
 
 use crate::failure::CommandFailure;
+use crate::loaded::SERVICE_DATA;
 
 /// A user and group, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,36 @@ impl Owner {
     pub fn behind_root(folder: &Path) -> Option<Owner> {
         let found = fs::metadata(folder).ok().filter(|found| found.uid() != 0)?;
         rustix::process::geteuid().is_root().then(|| Owner { user: found.uid(), group: found.gid() })
+    }
+
+    /// Returns whether root acts in a folder of its own, where no other user could run a server.
+    pub fn is_root(folder: &Path) -> bool {
+        let is_its = fs::metadata(folder).is_ok_and(|found| found.uid() == 0);
+        is_its && rustix::process::geteuid().is_root()
+    }
+
+    /// Returns the user for whom root has just created a folder: the owner of the folder around it
+    /// or, for the data of the service, the service's user. `None` if it stays root's.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandFailure::Failed`] if the users of this machine can't be read.
+    pub fn of_new(folder: &Path) -> Result<Option<Owner>, CommandFailure> {
+        let around = folder.parent().and_then(Owner::behind_root);
+        match folder == Path::new(SERVICE_DATA) && rustix::process::geteuid().is_root() {
+            true if around.is_none() => Owner::of_service(),
+            _ => Ok(around),
+        }
+    }
+
+    /// Returns the user of this machine that runs the service, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandFailure::Failed`] if the users of this machine can't be read.
+    pub fn of_service() -> Result<Option<Owner>, CommandFailure> {
+        let users = fs::read_to_string(USERS).map_err(|error| CommandFailure::file(Path::new(USERS), &error))?;
+        Ok(users.lines().find_map(of_line))
     }
 
     /// Makes this user and group the owner of a file, or of a folder and everything in it. Links
@@ -41,5 +72,33 @@ impl Owner {
             })
         };
         taken().map_err(|error| CommandFailure::file(path, &error))
+    }
+}
+
+/// Parses a line of `/etc/passwd`, if it is the service's user.
+fn of_line(line: &str) -> Option<Owner> {
+    let mut fields = line.split(':');
+    let name = fields.next()?;
+    let (user, group) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
+    (name == USER).then_some(Owner { user, group })
+}
+
+/// The user that runs the service.
+pub const USER: &str = "rookery";
+const USERS: &str = "/etc/passwd";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_is_found_by_its_name() {
+        assert_eq!(
+            of_line("rookery:x:991:985::/var/lib/rookery:/usr/sbin/nologin"),
+            Some(Owner { user: 991, group: 985 })
+        );
+        for other in ["rookery2:x:1:1::/:/bin/sh", "rookery:x:a:1", "rookery", ""] {
+            assert_eq!(of_line(other), None, "{other}");
+        }
     }
 }

@@ -16,6 +16,7 @@ use crate::database;
 use crate::failure::CommandFailure;
 use crate::folder::{BEFORE, Folder};
 use crate::loaded::ConfigSource;
+use crate::owner::Owner;
 use crate::store::copy::Bar;
 use crate::welcome::say;
 
@@ -34,7 +35,7 @@ pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bo
         // A wrong address is reported before anything is unpacked.
         database::named(to, &here)?;
     }
-    folder.create()?;
+    folder.create_for_server()?;
     let _lock = folder.lock()?;
     if !replace && !folder.restoring().exists() && folder.database().exists() {
         return Err(CommandFailure::Failed(format!(
@@ -67,6 +68,9 @@ pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bo
     });
     let (made, place) = (about.made, folder.path().display());
     say(&format!("restored the backup of {made} to {place}, its database in {}{but}\n", to.address));
+    if Owner::is_root(folder.path()) {
+        say(&format!("root owns these files: for a server that runs as another user, run `chown -R USER: {place}`\n"));
+    }
     Ok(())
 }
 
@@ -202,7 +206,8 @@ fn put_files(folder: &Folder, parts: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn files_below(folder: &Path) -> io::Result<Vec<PathBuf>> {
+/// Returns all files in a folder, and in the folders below it.
+pub fn files_below(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
         if !folder.is_dir() {

@@ -1,6 +1,5 @@
 //! The machine: its addresses, and things that only root can create on it.
 
-use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::Command;
@@ -9,10 +8,8 @@ use rookery_federation::targets::is_public;
 
 use crate::failure::CommandFailure;
 use crate::folder;
-use crate::owner::Owner;
+use crate::owner::{Owner, USER};
 
-/// The user that runs the server.
-pub const USER: &str = "rookery";
 /// The path of the unit, if the package has installed none.
 const UNIT_FILE: &str = "/etc/systemd/system/rookery.service";
 /// The unit of the package.
@@ -41,7 +38,7 @@ pub fn public_addresses() -> Vec<IpAddr> {
 ///
 /// [`CommandFailure::Failed`] if it can't be created.
 pub fn user() -> Result<Owner, CommandFailure> {
-    if let Some(owner) = known_user()? {
+    if let Some(owner) = Owner::of_service()? {
         return Ok(owner);
     }
     let arguments = ["--system", "--user-group", "--home-dir", crate::loaded::SERVICE_DATA, "--shell", NO_SHELL, USER];
@@ -52,20 +49,7 @@ pub fn user() -> Result<Owner, CommandFailure> {
         let words = String::from_utf8_lossy(&made.stderr);
         return Err(CommandFailure::Failed(format!("useradd can't create the user {USER}: {}", words.trim())));
     }
-    known_user()?.ok_or_else(|| CommandFailure::Failed(format!("useradd didn't create the user {USER}")))
-}
-
-fn known_user() -> Result<Option<Owner>, CommandFailure> {
-    let users = fs::read_to_string(USERS).map_err(|error| CommandFailure::file(Path::new(USERS), &error))?;
-    Ok(users.lines().find_map(owner))
-}
-
-/// Parses a line of `/etc/passwd`, if it is the server's user.
-fn owner(line: &str) -> Option<Owner> {
-    let mut fields = line.split(':');
-    let name = fields.next()?;
-    let (user, group) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
-    (name == USER).then_some(Owner { user, group })
+    Owner::of_service()?.ok_or_else(|| CommandFailure::Failed(format!("useradd didn't create the user {USER}")))
 }
 
 /// Writes the unit for a binary, unless there is one.
@@ -104,7 +88,6 @@ const PACKAGED_UNIT: &str = "/usr/lib/systemd/system/rookery.service";
 const PROGRAM: &str = "/usr/bin/rookery";
 /// A folder that exists while systemd runs (sd_booted(3)).
 const BOOTED: &str = "/run/systemd/system";
-const USERS: &str = "/etc/passwd";
 const NO_SHELL: &str = "/usr/sbin/nologin";
 /// Addresses that nobody has (RFC 5737, RFC 3849).
 const FAR_V4: &str = "192.0.2.1:9";
@@ -121,17 +104,6 @@ mod tests {
         assert!(!unit.contains(PROGRAM), "{unit}");
         for place in [crate::loaded::SERVICE_CONFIG, crate::loaded::SERVICE_DATA, USER] {
             assert!(unit.contains(place), "{place}");
-        }
-    }
-
-    #[test]
-    fn the_user_is_found_by_its_name() {
-        assert_eq!(
-            owner("rookery:x:991:985::/var/lib/rookery:/usr/sbin/nologin"),
-            Some(Owner { user: 991, group: 985 })
-        );
-        for other in ["rookery2:x:1:1::/:/bin/sh", "rookery:x:a:1", "rookery", ""] {
-            assert_eq!(owner(other), None, "{other}");
         }
     }
 }

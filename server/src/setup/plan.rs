@@ -119,7 +119,7 @@ impl SetupPlan {
         }
         row("Data", whole(self.folder.path()));
         if self.is_service {
-            row("Service", format!("{}, as the user {}", machine::unit_file(), machine::USER));
+            row("Service", format!("{}, as the user {}", machine::unit_file(), crate::owner::USER));
         }
         row("Certificate", self.certificate.to_owned());
         row("Administrator", self.admin.to_string());

@@ -91,6 +91,13 @@ mod test {
             assert!(folder.join("rookery.db").exists());
             belongs_to_somebody(folder);
         }
+        // A folder that the command creates is for the owner of the folder around it, if that isn't
+        // root.
+        let said = rig.run(&["restore", "all.tar.gz", "--data-dir", "restored/deep/new"]).fine();
+        assert!(!said.contains("chown"), "{said}");
+        belongs_to_somebody(&rig.path("restored/deep"));
+        let said = rig.run(&["restore", "all.tar.gz", "--data-dir", "roots"]).fine();
+        assert!(said.contains("run `chown -R USER: roots`"), "{said}");
         // Whose folder it is doesn't matter to files elsewhere.
         assert_ne!(fs::metadata(rig.path("all.tar.gz")).expect("the backup").uid(), SOMEBODY);
     }
