@@ -19,14 +19,14 @@ use crate::failure::EX_CONFIG;
 /// True while an abort means that a database can't be used.
 static IS_UNFIT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Makes an abort end the process with exit code 78 from now on.
+/// Makes an abort end the process with exit code 78 from now on, unless the process is a server that
+/// has opened its database: that one opens further connections while it runs.
 ///
 /// # Errors
 ///
 /// The error of the operating system, which has no handler for the signal.
 pub fn means_unfit() -> io::Result<()> {
-    if let Some(is_unfit) = IS_UNFIT.get() {
-        is_unfit.store(true, Ordering::Relaxed);
+    if IS_UNFIT.get().is_some() {
         return Ok(());
     }
     let is_unfit = Arc::clone(IS_UNFIT.get_or_init(|| Arc::new(AtomicBool::new(true))));

@@ -27,7 +27,7 @@ mod restore;
 mod write;
 
 pub use restore::restore;
-pub use write::backup;
+pub use write::{backup, served};
 
 use std::path::PathBuf;
 

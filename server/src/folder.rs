@@ -156,6 +156,11 @@ impl Folder {
         self.path.join("rookery.db")
     }
 
+    /// Returns SQLite's write-ahead log of the database.
+    pub fn log_of_database(&self) -> PathBuf {
+        self.path.join("rookery.db-wal")
+    }
+
     /// Returns the folder of the files that users have shared.
     pub fn uploads(&self) -> PathBuf {
         self.path.join("uploads")

@@ -16,6 +16,7 @@ use rookery_operations::process::{Reloaded, Wish};
 use rookery_shard::{Door, Generation, Port, RunningShards, ShardCensus};
 use rookery_store::Background;
 use rookery_web::ServedCertificate;
+use rookery_web::backups::BackupMaker;
 use rookery_web::comparison::{ComparedValues, Comparer};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -304,6 +305,10 @@ fn start_web(
             },
         },
         exports: folder.path().to_owned(),
+        backups: BackupMaker::new({
+            let source = start.loaded.source.clone();
+            move || crate::backup::served(&source)
+        }),
         readings: start.dpm.as_ref().map(|opened| opened.readings()),
         events: start.shared.events.clone(),
         posts: crate::events::posted(&start.loaded.config, folder)?,

@@ -53,6 +53,8 @@ pub enum Scope {
     StreamsWrite,
     /// To make the server reload its configuration.
     ServerWrite,
+    /// To download a backup: all data of all accounts, with all keys.
+    ServerBackup,
     /// To observe the server at work, including its largest users.
     ObserveRead,
     /// To read devices.
@@ -63,7 +65,7 @@ pub enum Scope {
 
 impl Scope {
     /// All scopes; each is found by its [name](Self::named).
-    pub const ALL: [Scope; 22] = [
+    pub const ALL: [Scope; 23] = [
         Self::UsersRead,
         Self::UsersWrite,
         Self::UsersExport,
@@ -83,6 +85,7 @@ impl Scope {
         Self::StreamsRead,
         Self::StreamsWrite,
         Self::ServerWrite,
+        Self::ServerBackup,
         Self::ObserveRead,
         Self::ReadingsRead,
         Self::EventsRead,
@@ -110,6 +113,7 @@ impl Scope {
             Self::StreamsRead => "streams:read",
             Self::StreamsWrite => "streams:write",
             Self::ServerWrite => "server:write",
+            Self::ServerBackup => "server:backup",
             Self::ObserveRead => "observe:read",
             Self::ReadingsRead => "readings:read",
             Self::EventsRead => "events:read",

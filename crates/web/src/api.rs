@@ -16,8 +16,9 @@
 //! [`table`]: the operations with their parameters; `describe`: their description. [`field`],
 //! `given`: parameters; `call`: a request. [`problem`]: errors (RFC 9457). `users`, [`contacts`],
 //! `personal`, `sessions`, `rooms`, `messages`, `domains`, `invitations`, `reports`, `server`,
-//! `events`, `profile`, `readings`, `top`, `slow`, `doctor`: the operations.
+//! `events`, `profile`, `readings`, `top`, `slow`, `doctor`, `backup`: the operations.
 
+mod backup;
 mod call;
 pub mod contacts;
 mod describe;

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// The body of a response.
@@ -37,6 +38,8 @@ struct FilePart {
     left: u64,
     /// The chunk that is being read, on another thread.
     reading: Option<JoinHandle<io::Result<(File, Bytes)>>>,
+    /// The turn of the one who has the file, if only one may have such a file at a time.
+    _turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Body {
@@ -47,7 +50,16 @@ impl Body {
 
     /// Returns a body of `len` bytes of a file, from `start` on.
     pub fn file(file: File, start: u64, len: u64) -> Self {
-        Self(BodySource::File(FilePart { file: Some(file), at: start, left: len, reading: None }))
+        Self(BodySource::File(FilePart { file: Some(file), at: start, left: len, reading: None, _turn: None }))
+    }
+
+    /// Keeps a turn until the file was sent, or nobody wants it any more. Other bodies give the turn
+    /// back at once.
+    pub(crate) fn holding(mut self, turn: OwnedSemaphorePermit) -> Self {
+        if let BodySource::File(part) = &mut self.0 {
+            part._turn = Some(turn);
+        }
+        self
     }
 
     /// Returns a body of bytes that arrive over time, in an unknown number.

@@ -64,6 +64,8 @@ pub const BOUNDS: &[Bound] = &[
         .or("it is refused (400)"),
     Bound::on("lines of a list of `rookery top`", Per::Stanza, Most::Fixed(top::MOST_ROWS), Unit::Number)
         .or("entries with less are left out"),
+    Bound::on("backups by the API at a time", Per::Server, Most::Fixed(1), Unit::Number)
+        .or("another one is refused (409) until the last byte of the first was sent; none is made if it would fill the disk (507)"),
     Bound::on("profiles at a time", Per::Server, Most::Fixed(1), Unit::Number).or("another one is refused (409)"),
     Bound::on("a profile", Per::Stanza, Most::Fixed(profile::MOST_SECONDS), Unit::Seconds).or("it is refused (400)"),
     Bound::on(

@@ -27,7 +27,7 @@
 //! administrators. [`control`] is the API for commands on this machine. `access` guards the parts
 //! for operators, [`site`] restricts the pages that may send requests, `ask` puts questions to the
 //! shards, `form` parses requests, `coding` compresses responses. `own_files` are the operator's.
-//! `reply` and `body` are responses, [`range`] the requested part of a file; `storage` keeps
+//! [`backups`] are those for the API. `reply` and `body` are responses, [`range`] the requested part of a file; `storage` keeps
 //! uploaded files, [`bucket`] keeps them elsewhere. [`health`] checks the space on the disk,
 //! `readiness` tells balancers, `machine` measures the process. [`samples`] are the data of the
 //! admin page's graphs, [`history`] their past; [`bounds`] declares the limits for strangers.
@@ -45,6 +45,7 @@ mod address;
 pub mod admin;
 pub mod api;
 mod ask;
+pub mod backups;
 mod body;
 pub mod bosh;
 pub mod bounds;
@@ -242,6 +243,8 @@ pub(crate) struct WebShared {
     exports_folder: PathBuf,
     /// Permits one export at a time, since it occupies one of the few blocking threads.
     exports: Semaphore,
+    /// The part that makes backups, one at a time.
+    pub backups: backups::BackupMaker,
     pub counts: metrics::WebCounts,
     /// The cost of observing the server.
     pub watching: api::top::Watching,
@@ -281,6 +284,8 @@ pub struct Reach {
     pub instance: Instance,
     /// The folder where exports of accounts are written, each in a file without a name.
     pub exports: PathBuf,
+    /// The part that makes backups.
+    pub backups: backups::BackupMaker,
     /// The part that reads devices, if there is one.
     pub readings: Option<Arc<dyn readings::Readings>>,
     /// The events for other programs.
@@ -315,6 +320,7 @@ pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -
         logins,
         instance,
         exports,
+        backups,
         readings,
         events,
         posts,
@@ -342,6 +348,7 @@ pub fn start(listeners: Vec<WebListener>, settings: WebSettings, reach: Reach) -
         https_port,
         exports_folder: exports,
         exports: Semaphore::new(1),
+        backups,
         counts,
         watching: api::top::Watching::default(),
         readings,

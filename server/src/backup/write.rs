@@ -9,9 +9,13 @@ use std::path::{Path, PathBuf};
 use rookery_base::date;
 use rookery_store::sql::copy::{self, CopyEnd, EndAddress};
 use rookery_store::sqlite::{self, Severity};
+use rookery_web::backups::UnmadeBackup;
+use rookery_web::health::{DiskFill, Space};
 use serde_json::{Value, json};
+use tracing::info;
 
 use super::archive::{self, BackupArchive};
+use super::restore::files_below;
 use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, OutsideFile, STANDARD, UPLOADS};
 use crate::arguments::ShownAs;
 use crate::clock;
@@ -72,6 +76,44 @@ fn stream(source: &ConfigSource, config: &ServerConfig, shown: ShownAs) -> Resul
         false => eprint!("{content}, written to standard output\n{}", elsewhere(config)),
     }
     Ok(())
+}
+
+/// Makes a backup for the API of the running server: in the data folder, verified, and without a
+/// name when it is returned.
+///
+/// # Errors
+///
+/// The reason why there is none; nothing remains on the disk then.
+pub fn served(source: &ConfigSource) -> Result<File, UnmadeBackup> {
+    let failed = |failure: CommandFailure| UnmadeBackup::Failed(failure.to_string());
+    let config = source.read().map_err(|error| failed(error.into()))?;
+    let work = match BackupWork::begin(&source.folder.streamed()) {
+        Ok(work) => work,
+        Err(UnbegunBackup::Busy(_)) => return Err(UnmadeBackup::Busy),
+        Err(UnbegunBackup::Failed(failure)) => return Err(failed(failure)),
+    };
+    let made = match has_room(&source.folder) {
+        true => make(source, &config, &work).map_err(failed),
+        false => Err(UnmadeBackup::NoRoom),
+    };
+    work.clear();
+    let (content, bytes) = made?;
+    info!(%content, bytes, "a backup was made for a request to the API");
+    Ok(work.file)
+}
+
+/// Returns whether the disk of the data folder has room for a backup there: for the database and
+/// its compressed form, which is no larger, and for the files that users have shared.
+fn has_room(folder: &Folder) -> bool {
+    let size = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
+    let database = size(&folder.database()).saturating_add(size(&folder.log_of_database()));
+    let uploads = files_below(&folder.uploads()).unwrap_or_default();
+    let uploads: u64 = uploads.iter().map(|path| size(path)).sum();
+    let needed = database.saturating_mul(2).saturating_add(uploads);
+    // A disk whose space is unknown shows when it is full.
+    Space::of(folder.path()).map_or(true, |Space { free, total }| {
+        Space { free: free.saturating_sub(needed), total }.fill() < DiskFill::Full
+    })
 }
 
 /// Writes a backup to its file and reads it again. Returns the numbers of its content, and its size
@@ -229,7 +271,8 @@ fn files(folder: &Folder, work: &BackupWork) -> Result<Vec<(String, PathBuf)>, C
         let entries = fs::read_dir(&path).map_err(|error| CommandFailure::file(&path, &error))?;
         for entry in entries.flatten() {
             let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else { continue };
-            if prefix.is_empty() && folder::is_kept_out(&name) || name.ends_with(".new") || work.is_of_it(&entry.path()) {
+            if prefix.is_empty() && folder::is_kept_out(&name) || name.ends_with(".new") || work.is_of_it(&entry.path())
+            {
                 continue;
             }
             let name = format!("{prefix}{name}");
@@ -287,7 +330,32 @@ fn add_if_there<W: Write>(archive: &mut BackupArchive<W>, name: &str, path: &Pat
     }
 }
 
-/// The files that are used while a backup is made, beside the final one.
+/// The reason why the work on a backup can't begin.
+enum UnbegunBackup {
+    /// Another process or thread is writing a backup of that name.
+    Busy(PathBuf),
+    /// Anything else.
+    Failed(CommandFailure),
+}
+
+impl From<CommandFailure> for UnbegunBackup {
+    fn from(failure: CommandFailure) -> UnbegunBackup {
+        UnbegunBackup::Failed(failure)
+    }
+}
+
+impl From<UnbegunBackup> for CommandFailure {
+    fn from(unbegun: UnbegunBackup) -> CommandFailure {
+        match unbegun {
+            UnbegunBackup::Busy(target) => {
+                CommandFailure::Failed(format!("another backup is being written to {}", target.display()))
+            }
+            UnbegunBackup::Failed(failure) => failure,
+        }
+    }
+}
+
+/// The files for making a backup, beside the final one.
 struct BackupWork {
     path: PathBuf,
     file: File,
@@ -296,7 +364,7 @@ struct BackupWork {
 
 impl BackupWork {
     /// Creates them, or reuses those of an interrupted backup.
-    fn begin(target: &Path) -> Result<BackupWork, CommandFailure> {
+    fn begin(target: &Path) -> Result<BackupWork, UnbegunBackup> {
         let name =
             target.file_name().ok_or_else(|| CommandFailure::Failed(format!("{} names no file", target.display())))?;
         let beside = |end: &str| {
@@ -311,9 +379,9 @@ impl BackupWork {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(CommandFailure::Failed(format!("another backup is being written to {}", target.display())));
+                return Err(UnbegunBackup::Busy(target.to_owned()));
             }
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
+            Err(TryLockError::Error(error)) => return Err(failed(error).into()),
         }
         file.set_len(0).map_err(failed)?;
         let _ = fs::remove_dir_all(&folder);

@@ -1,9 +1,12 @@
 //! Backups of a running server, and servers restored from them.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -114,6 +117,105 @@ fn a_backup_goes_through_a_pipe() {
     assert!(String::from_utf8_lossy(&said).contains("restored the backup of "));
     assert_eq!(text(&other.path(&format!("rookery-data/uploads/aB/{TOKEN}"))), "hello");
     assert_eq!(other.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
+}
+
+/// Asks a server for a backup and reads the head of the response.
+fn ask(said: &str, token: &str) -> (String, BufReader<TcpStream>) {
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let address = words.windows(2).find(|pair| pair[1].starts_with("(HTTP)")).expect("a port")[0];
+    let mut stream = TcpStream::connect(address).expect("connected");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a patience");
+    let head = format!("Authorization: Bearer {token}\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(format!("POST /api/v1/backup HTTP/1.1\r\n{head}").as_bytes()).expect("written");
+    let (mut reader, mut head) = (BufReader::new(stream), String::new());
+    while !head.ends_with("\r\n\r\n") {
+        assert_ne!(reader.read_line(&mut head).expect("a line"), 0, "{head}");
+    }
+    (head, reader)
+}
+
+fn status(head: &str) -> u16 {
+    head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{head}"))
+}
+
+fn token(rig: &CliRig, name: &str, more: &[&str]) -> String {
+    let mut arguments = vec!["token", "add", name];
+    arguments.extend(more);
+    rig.run(&arguments).fine().trim().to_owned()
+}
+
+#[test]
+fn a_program_downloads_a_backup() {
+    let rig = filled();
+    let other = token(&rig, "other", &["--scope", "server:write,users:export,observe:read"]);
+    let of_domain = token(&rig, "domain", &["--scope", "server:backup", "--domain", "localhost"]);
+    let token = token(&rig, "nightly", &["--scope", "server:backup"]);
+    let (server, said) = rig.serve();
+    for unfit in ["", &other, &of_domain] {
+        let (head, _) = ask(&said, unfit);
+        assert_eq!(status(&head), if unfit.is_empty() { 401 } else { 403 }, "{head}");
+    }
+    let (head, mut body) = ask(&said, &token);
+    let mut archive = Vec::new();
+    body.read_to_end(&mut archive).expect("the archive");
+    let head = head.to_lowercase();
+    assert!(head.starts_with("http/1.1 200") && head.contains("content-type: application/gzip\r\n"), "{head}");
+    assert!(head.contains(&format!("content-length: {}\r\n", archive.len())), "{head}");
+    assert!(head.contains("content-disposition: attachment; filename=\"rookery-2"), "{head}");
+    assert!(rig.run(&["log"]).fine().contains("a backup was made for a request to the API"));
+    let left: Vec<_> = fs::read_dir(rig.path("rookery-data")).expect("a folder").flatten().collect();
+    assert!(!left.iter().any(|entry| entry.file_name().to_string_lossy().starts_with("rookery.backup")), "{left:?}");
+    let restored = CliRig::empty();
+    fs::write(restored.path("b.tar.gz"), &archive).expect("written");
+    restored.run(&["restore", "b.tar.gz"]).fine();
+    assert_eq!(restored.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
+    assert_eq!(text(&restored.path(&format!("rookery-data/uploads/aB/{TOKEN}"))), "hello");
+    // A backup that can't be made is told as one, without its reason.
+    rig.write("rookery.toml", "nonsense = 1");
+    let (head, mut body) = ask(&said, &token);
+    let mut told = String::new();
+    body.read_to_string(&mut told).expect("a problem");
+    assert!(status(&head) == 503 && told.contains("the server's log says why") && !told.contains("nonsense"), "{told}");
+    assert!(server.log().contains("nonsense"));
+}
+
+#[test]
+fn a_second_download_waits_for_its_turn() {
+    let rig = filled();
+    let token = token(&rig, "nightly", &["--scope", "server:backup"]);
+    // More than the sockets buffer, and nothing that could be compressed.
+    let mut state = 1_u64;
+    let noise: Vec<u8> = (0..4 << 20)
+        .flat_map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 32) as u32).to_le_bytes()
+        })
+        .collect();
+    let upload = rig.path(&format!("rookery-data/uploads/aB/{TOKEN}"));
+    fs::write(&upload, &noise).expect("an upload");
+    let (server, said) = rig.serve();
+    let (head, mut first) = ask(&said, &token);
+    assert_eq!(status(&head), 200, "{head}");
+    assert_eq!(status(&ask(&said, &token).0), 409);
+    let mut rest = Vec::new();
+    first.read_to_end(&mut rest).expect("the archive");
+    assert!(head.contains(&rest.len().to_string()), "{head}");
+    let (head, abandoned) = ask(&said, &token);
+    assert_eq!(status(&head), 200, "{head}");
+    drop(abandoned);
+    let next = (0..400).map(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        status(&ask(&said, &token).0)
+    });
+    assert_eq!(next.into_iter().find(|status| *status != 409), Some(200));
+    // No disk has room for this file, which occupies none itself.
+    fs::File::options().write(true).open(&upload).and_then(|file| file.set_len(8 << 40)).expect("a long file");
+    let refused = (0..400).map(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        status(&ask(&said, &token).0)
+    });
+    assert_eq!(refused.into_iter().find(|status| *status != 409), Some(507));
+    server.stop();
 }
 
 #[test]

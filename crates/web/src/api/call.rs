@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION};
+use hyper::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue, LOCATION};
 use hyper::{Response, StatusCode};
 use rookery_jid::Jid;
 use rookery_operations::Refusal;
@@ -52,23 +52,31 @@ pub(crate) struct ApiReply {
     pub(super) content_type: &'static str,
     pub(super) body: Body,
     pub(super) location: Option<String>,
+    /// The name under which a client that is told no other saves the body.
+    pub(super) file_name: Option<String>,
 }
 
 impl ApiReply {
     /// Returns a response with JSON.
     pub fn json(body: &Value) -> Self {
         let body = Body::bytes(body.to_string());
-        Self { status: StatusCode::OK, content_type: "application/json", body, location: None }
+        Self { status: StatusCode::OK, content_type: "application/json", body, location: None, file_name: None }
     }
 
     /// Returns a response whose body arrives over time.
     pub fn coming(content_type: &'static str, body: Body) -> Self {
-        Self { status: StatusCode::OK, content_type, body, location: None }
+        Self { status: StatusCode::OK, content_type, body, location: None, file_name: None }
     }
 
     /// Returns the response of a success without content.
     pub fn done() -> Self {
-        Self { status: StatusCode::NO_CONTENT, content_type: "", body: Body::default(), location: None }
+        Self {
+            status: StatusCode::NO_CONTENT,
+            content_type: "",
+            body: Body::default(),
+            location: None,
+            file_name: None,
+        }
     }
 
     /// Sets another status, such as 202.
@@ -81,6 +89,11 @@ impl ApiReply {
         Self { status: StatusCode::CREATED, location: Some(format!("{PREFIX}{location}")), ..self }
     }
 
+    /// Sets the name under which clients save the body (RFC 6266); it needs no quoting.
+    pub fn named(self, file_name: &str) -> Self {
+        Self { file_name: Some(file_name.to_owned()), ..self }
+    }
+
     pub(super) fn response(self) -> Response<Body> {
         let mut response = reply(self.status, self.content_type, "");
         *response.body_mut() = self.body;
@@ -91,6 +104,10 @@ impl ApiReply {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(location) = self.location.and_then(|location| HeaderValue::from_str(&location).ok()) {
             headers.insert(LOCATION, location);
+        }
+        let disposition = self.file_name.map(|name| format!("attachment; filename=\"{name}\""));
+        if let Some(disposition) = disposition.and_then(|text| HeaderValue::from_str(&text).ok()) {
+            headers.insert(CONTENT_DISPOSITION, disposition);
         }
         response
     }

@@ -153,6 +153,7 @@ fn meaning_of(status: u16) -> &'static str {
         409 => "It already exists or is in progress, a limit has been reached, or the required module is off.",
         413 => "The body is too large.",
         415 => "The body isn't JSON.",
+        507 => "The disk has too little room.",
         422 => "The name, address, password or text is invalid, whatever the state of the server.",
         _ => "The server can't do this at the moment; try again later.",
     }

@@ -4,7 +4,7 @@ use rookery_operations::api_tokens::Scope;
 
 use super::{ApiOperation, ResponseContent};
 use crate::api::given::LIMIT;
-use crate::api::{doctor, domains, events, profile, readings, server, slow, top};
+use crate::api::{backup, doctor, domains, events, profile, readings, server, slow, top};
 
 /// The operations on the server.
 pub(super) const OPERATIONS: &[ApiOperation] = &[
@@ -111,6 +111,19 @@ pub(super) const OPERATIONS: &[ApiOperation] = &[
         answer: ResponseContent::Json("Reloaded"),
         errors: &[422],
         run: |call| Box::pin(server::reload(call)),
+    },
+    ApiOperation {
+        method: "POST",
+        path: "/backup",
+        id: "makeBackup",
+        summary: "Make a verified backup of the whole server and download it: one compressed archive for `rookery restore`. It contains everything, including the keys of passwords and certificates. The response begins when the backup is complete.",
+        scope: Scope::ServerBackup,
+        query: &[],
+        body: None,
+        success: (200, "The archive."),
+        answer: ResponseContent::Document(backup::MEDIA_TYPE),
+        errors: &[409, 507],
+        run: |call| Box::pin(backup::make(call)),
     },
     ApiOperation {
         method: "GET",
