@@ -208,7 +208,7 @@ fn authority(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
 
 fn chat_page(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     let is_served = !(config.listen.web.is_empty() && config.listen.web_tls.is_empty());
-    let text = match (config.web.chat && is_served, package::folder(folder.path()).is_dir()) {
+    let text = match (config.web.chat && is_served, package::installed(folder.path()).is_some()) {
         (false, _) if !is_served => {
             "off: there is no port for browsers, see `web` and `web_tls` in [listen]".to_owned()
         }

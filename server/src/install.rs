@@ -24,11 +24,13 @@ use crate::welcome::say;
 pub fn run(source: &ConfigSource, from: Option<&str>) -> Result<(), CommandFailure> {
     let folder = &source.folder;
     folder.find()?;
-    let target = package::folder(folder.path());
-    if from.is_none() && target.is_dir() {
-        say(&format!("{NAME} {VERSION} is there: {}\n", target.display()));
+    if from.is_none()
+        && let Some(found) = package::installed(folder.path())
+    {
+        say(&format!("{NAME} {VERSION} is there: {}\n", found.display()));
         return Ok(());
     }
+    let target = package::folder(folder.path());
     let package = match from.map(Path::new) {
         Some(file) if file.is_file() => read(file)?,
         _ => get(from, folder)?,

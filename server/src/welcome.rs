@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use rookery_jid::Jid;
+use rookery_web::chat::package;
 
 use crate::certificate::ServerCertificate;
 use crate::clock;
@@ -183,6 +184,7 @@ fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, PortKind)], admin: &FirstAd
         let _ = writeln!(steps, "  rookery user invite {domain}{options}   for a link to choose a name and password");
     }
     let page = bound.iter().find(|(_, kind)| *kind == PortKind::WebTls).filter(|_| loaded.config.web.chat);
+    let page = page.filter(|_| package::installed(loaded.source.folder.path()).is_none());
     if let Some((address, _)) = page {
         let _ = writeln!(
             steps,

@@ -1,8 +1,9 @@
 //! The chat page, `/chat`: Converse.js, configured for this server.
 //!
-//! Its files are not part of this server. `rookery web install` downloads the package in the
+//! Its files are not part of this program. `rookery web install` downloads the package in the
 //! version that is pinned here with its hash, and puts the files for browsers into the data folder
-//! ([`package`], by npm or by [`download`]); until then the page says so.
+//! ([`package`], by npm or by [`download`]); the Debian package and the image have them already.
+//! Until there are files, the page says so.
 //!
 //! # Invariants
 //!
@@ -37,16 +38,17 @@ use crate::language::Language;
 use crate::reply::{Body, reply, text};
 use package::VERSION;
 
-/// The folder with the files of the page.
+/// The files of the page.
 #[derive(Debug, Clone)]
 pub struct ChatFiles {
-    folder: PathBuf,
+    data: PathBuf,
 }
 
 impl ChatFiles {
-    /// Returns the files that `rookery web install` puts into this data folder.
+    /// Returns the files that `rookery web install` puts into this data folder or, until it is run,
+    /// those that were installed with the server.
     pub fn new(data: &Path) -> Self {
-        Self { folder: package::folder(data) }
+        Self { data: data.to_owned() }
     }
 
     /// Replies to a request below `/chat`.
@@ -77,8 +79,9 @@ impl ChatFiles {
 
     /// Returns whether the package is installed.
     pub(crate) async fn is_installed(&self) -> bool {
-        let script = self.folder.join(SCRIPT);
-        spawn_blocking(move || script.is_file()).await.unwrap_or_default()
+        let data = self.data.clone();
+        let has_script = move || package::installed(&data).is_some_and(|folder| folder.join(SCRIPT).is_file());
+        spawn_blocking(has_script).await.unwrap_or_default()
     }
 
     async fn page(&self, headers: &HeaderMap, safety: Safety, settings: &WebSettings) -> Response<Body> {
@@ -105,15 +108,16 @@ impl ChatFiles {
 
     /// Returns a file of the package, compressed if such a form exists and is accepted.
     async fn file(&self, path: &str, headers: &HeaderMap) -> Response<Body> {
-        let plain = self.folder.join(path);
-        let compressed = self.folder.join(format!("{path}{}", package::COMPRESSED));
+        let (data, wanted) = (self.data.clone(), path.to_owned());
         let kind = package::content_type(path);
         let wants_gzip = Coding::wanted(headers) == Some(Coding::Gzip);
         let opened = spawn_blocking(move || {
+            let folder = package::installed(&data).ok_or(io::ErrorKind::NotFound)?;
+            let compressed = folder.join(format!("{wanted}{}", package::COMPRESSED));
             if wants_gzip && let Ok(found) = open(&compressed) {
                 return Ok((found, true));
             }
-            open(&plain).map(|found| (found, false))
+            open(&folder.join(wanted)).map(|found| (found, false))
         });
         let ((file, len), is_compressed) = match opened.await.map_err(io::Error::other).and_then(|opened| opened) {
             Ok(found) => found,

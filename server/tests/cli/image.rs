@@ -1,5 +1,5 @@
-//! The container image, as `packaging/image` makes it, run by podman. No registry is used: the base
-//! is built from this machine's C library and BusyBox.
+//! The container image, as `packaging/image` makes it, run by podman. No registry of images is
+//! used: the base is built from this machine's C library and BusyBox.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -25,6 +25,7 @@ impl Engine {
             ("conmon", "conmon"),
             ("busybox", "busybox-static"),
             ("strip", "binutils"),
+            ("npm", "npm"),
         ];
         rookery_needs::programs(&needed);
         let engine = Engine { folder: tempfile::tempdir().expect("a folder") };
@@ -139,6 +140,10 @@ mod test {
         assert!(password.trim().len() == 20 && !engine.fine(&["logs", "first"]).contains(password.trim()));
         let authorities = engine.fine(&["exec", "first", "busybox", "head", "-n", "1", AUTHORITIES]);
         assert!(authorities.contains("BEGIN CERTIFICATE"), "{authorities}");
+        // The chat page is there without a download, and without a network.
+        let file = format!("http://127.0.0.1:5280/chat/{}/manifest.json", rookery_web::chat::package::VERSION);
+        let manifest = engine.fine(&["exec", "first", "busybox", "wget", "-q", "-O", "-", &file]);
+        assert!(manifest.contains("Converse"), "{manifest}");
         engine.fine(&["stop", "first"]);
         let code = engine.fine(&["inspect", "--format", "{{.State.ExitCode}}", "first"]);
         assert_eq!(code.trim(), "0", "{}", engine.fine(&["logs", "first"]));

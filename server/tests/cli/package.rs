@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rookery_web::chat;
+
 use super::rig::CliRig;
 
 /// Runs a program that has to succeed, and returns its output.
@@ -20,7 +22,7 @@ fn run(program: &str, arguments: &[&Path]) -> String {
 
 /// Makes the package of the built binary, and returns its file.
 fn made(rig: &CliRig) -> PathBuf {
-    rookery_needs::programs(&[("dpkg-deb", "dpkg"), ("objdump", "binutils"), ("gzip", "gzip")]);
+    rookery_needs::programs(&[("dpkg-deb", "dpkg"), ("objdump", "binutils"), ("gzip", "gzip"), ("npm", "npm")]);
     let script = Path::new(ROOT).join("packaging/deb");
     let made = run(script.to_str().expect("a path"), &[Path::new(env!("CARGO_BIN_EXE_rookery")), &rig.path("made")]);
     let package = PathBuf::from(made.trim_end());
@@ -100,6 +102,12 @@ fn the_package_is_whole() {
     ] {
         assert!(installed(path).is_file(), "{path}");
     }
+    let chat = chat::package::folder(&installed("usr/share/rookery"));
+    for file in ["converse.min.js", "converse.min.js.gz", "converse.min.css"] {
+        assert!(chat.join(file).is_file(), "{file}");
+    }
+    let copyright = fs::read_to_string(installed("usr/share/doc/rookery/copyright")).expect("the copyright");
+    assert!(copyright.contains("Files: usr/share/rookery/web/*\n") && copyright.contains("License: MPL-2.0"));
     let version = run(installed("usr/bin/rookery").to_str().expect("a path"), &[Path::new("--version")]);
     assert_eq!(version, concat!("rookery ", env!("CARGO_PKG_VERSION"), "\n"));
 

@@ -30,6 +30,16 @@ pub fn folder(data: &Path) -> PathBuf {
     data.join("web").join(format!("{NAME}-{VERSION}"))
 }
 
+/// Returns the folder that has the files of this version: the one in a data folder or, if there is
+/// none, that of the server's package; `None` if neither exists.
+pub fn installed(data: &Path) -> Option<PathBuf> {
+    [data, Path::new(PACKAGED)].map(folder).into_iter().find(|folder| folder.is_dir())
+}
+
+/// The folder in which a package of the server or an image has the files, with the same structure
+/// as in a data folder.
+const PACKAGED: &str = "/usr/share/rookery";
+
 /// Installs the files for browsers from a package in a data folder, in place of other versions;
 /// returns their number.
 ///
