@@ -19,8 +19,8 @@ use crate::failure::EX_CONFIG;
 /// True while an abort means that a database can't be used.
 static IS_UNFIT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Makes an abort end the process with exit code 78 from now on, unless the process is a server that
-/// has opened its database: that one opens further connections while it runs.
+/// Makes an abort end the process with exit code 78 from now on, unless the process is a server
+/// that has opened its database: that one opens further connections while it runs.
 ///
 /// # Errors
 ///

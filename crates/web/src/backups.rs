@@ -1,8 +1,9 @@
-//! Backups for the API: the part that knows the server's files makes one, and it is sent from there.
+//! Backups for the API: the part that knows the server's files makes one, and it is sent from
+//! there.
 //!
 //! A backup is complete and verified before its first byte is sent, so that a failure can be told
-//! as one. It is in a file without a name meanwhile, so its space is free again after the last byte,
-//! however the process ends.
+//! as one. It is in a file without a name meanwhile, so its space is free again after the last
+//! byte, however the process ends.
 //!
 //! # Invariants
 //!

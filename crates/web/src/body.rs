@@ -53,8 +53,8 @@ impl Body {
         Self(BodySource::File(FilePart { file: Some(file), at: start, left: len, reading: None, _turn: None }))
     }
 
-    /// Keeps a turn until the file was sent, or nobody wants it any more. Other bodies give the turn
-    /// back at once.
+    /// Keeps a turn until the file was sent, or nobody wants it any more. Other bodies give the
+    /// turn back at once.
     pub(crate) fn holding(mut self, turn: OwnedSemaphorePermit) -> Self {
         if let BodySource::File(part) = &mut self.0 {
             part._turn = Some(turn);

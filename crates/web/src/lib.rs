@@ -27,15 +27,15 @@
 //! administrators. [`control`] is the API for commands on this machine. `access` guards the parts
 //! for operators, [`site`] restricts the pages that may send requests, `ask` puts questions to the
 //! shards, `form` parses requests, `coding` compresses responses. `own_files` are the operator's.
-//! [`backups`] are those for the API. `reply` and `body` are responses, [`range`] the requested part of a file; `storage` keeps
-//! uploaded files, [`bucket`] keeps them elsewhere. [`health`] checks the space on the disk,
-//! `readiness` tells balancers, `machine` measures the process. [`samples`] are the data of the
-//! admin page's graphs, [`history`] their past; [`bounds`] declares the limits for strangers.
-//! [`comparison`] compares the server with its configuration, [`records`] checks the DNS records of
-//! domains, `doctor` finds problems; `https` sends requests to other servers. [`events`] passes
-//! events to other programs, [`traces`] sends measured times to a collector. [`readings`] is the
-//! interface to devices for the API. `room_rows` and `account_list` are the rooms and accounts of
-//! lists.
+//! `reply` and `body` are responses, [`range`] the requested part of a file; [`backups`] sends one
+//! as a file. `storage` keeps uploaded files, [`bucket`] keeps them elsewhere. [`health`] checks
+//! the space on the disk, `readiness` tells balancers, `machine` measures the process. [`samples`]
+//! are the data of the admin page's graphs, [`history`] their past; [`bounds`] declares the limits
+//! for strangers. [`comparison`] compares the server with its configuration, [`records`] checks the
+//! DNS records of domains, `doctor` finds problems; `https` sends requests to other servers.
+//! [`events`] passes events to other programs, [`traces`] sends measured times to a collector.
+//! [`readings`] is the interface to devices for the API. `room_rows` and `account_list` are the
+//! rooms and accounts of lists.
 
 mod accept;
 mod access;
