@@ -16,16 +16,17 @@ mod keeping;
 mod options;
 mod place;
 mod schema;
+mod snapshot;
 mod waiting;
 
 pub use super::finding::{Finding, Severity};
 pub use check::check;
 pub use keeping::kept_copy;
 pub use options::SqliteOptions;
+pub use snapshot::snapshot;
 pub use waiting::tell_waits;
 
 use super::SqlStore;
-use super::connection::{SqlConnection, SqlValue};
 use super::copy::copying::Copying;
 use super::migrate::{self, MigrationPlan, Migrations};
 use super::store::StoreConnections;
@@ -126,18 +127,4 @@ pub(super) fn destination(path: &Path) -> Result<Box<dyn Copying + Send>, StoreE
     driver.set_up(&SqliteOptions::default())?;
     migrate::migrate(&mut driver)?;
     Ok(Box::new(driver))
-}
-
-/// Writes the content of a database file at one moment to a new file, without blocking writers.
-///
-/// # Errors
-///
-/// [`StoreError::Foreign`] and [`StoreError::TooNew`] if the file isn't for this server, otherwise
-/// SQLite's error; the new file may be incomplete then.
-pub fn snapshot(path: &Path, to: &Path) -> Result<(), StoreError> {
-    prepare_file(to)?;
-    let mut driver = SqliteDriver::open_to_read(path, OF_COMMANDS)?;
-    migrate::version(&mut driver)?;
-    let to = to.to_str().ok_or_else(|| StoreError::other(to, "its name isn't text"))?;
-    driver.execute("VACUUM INTO ?", &[SqlValue::Text(to)]).map(drop)
 }

@@ -15,7 +15,8 @@
 
 use super::driver::SqliteDriver;
 use super::place::directory;
-use super::{schema, snapshot};
+use super::schema;
+use super::snapshot::snapshot;
 use crate::StoreError;
 use crate::sql::connection::{SqlConnection, one};
 use crate::sql::migrate;
