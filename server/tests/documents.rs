@@ -1,6 +1,6 @@
 //! Tests that documents and comments are true to the tree: the lists of modules in heads are
-//! complete, every path and link leads somewhere, programs in documents are in the tree, comments
-//! follow STYLE.md, and a one-word type is unique.
+//! complete, every path and link leads somewhere, programs in documents are in the tree, pictures
+//! show functions of the code, comments follow STYLE.md, and a one-word type is unique.
 
 mod documents {
     mod book;
@@ -8,6 +8,8 @@ mod documents {
     mod layout;
     mod listings;
     mod paths;
+    mod pictures;
+    mod steps;
     mod structs;
     mod tree;
     mod types;
