@@ -36,6 +36,25 @@ pub fn conversations_are_told_apart(stores: &Stores) {
     assert_eq!(page("nobody@b.example", true), Some((vec![], false)));
 }
 
+/// Checks it for nicks: those of a room's occupants, who are looked for by them.
+pub fn nicks_that_end_with_a_space_are_others(stores: &Stores) {
+    let room = jid("coven@chat.a.example");
+    done(stores.rooms.put(room.as_ref(), RoomDocument::default()));
+    let occupants = ["bat", "bat ", "bat  "].map(|nick| room.with_resource(nick).expect("an occupant"));
+    let said =
+        |(id, with): (u64, &Jid)| ArchivedMessage { of: ArchiveOf::Room, with: with.clone(), ..message(&room, id) };
+    done(stores.archive.append((1..).zip(occupants.iter().cycle()).take(6).map(said).collect()));
+    for (id, with) in (1..).zip(&occupants) {
+        for last in [false, true] {
+            let with = Some(with.clone());
+            let query = ArchiveQuery { with, limit: 9, max_bytes: 1000, count_to: 9, last, ..ArchiveQuery::default() };
+            let page = done(stores.archive.page(room.as_ref(), query));
+            assert_eq!(page.as_ref().and_then(|page| page.count), Some(2));
+            assert_eq!(ids(page), Some((vec![id, id + 3], false)));
+        }
+    }
+}
+
 pub fn ids_must_be_there(stores: &Stores) {
     let romeo = filled(stores);
     let page = |ids_wanted: Option<Vec<u64>>, known: Vec<u64>| {

@@ -50,6 +50,18 @@ pub fn affiliations_change_and_outlive_the_document(stores: &Stores) {
     assert_eq!(found, [named, affiliated("c@x", Affiliation::Member), affiliated("d@x", Affiliation::Outcast)]);
 }
 
+pub fn reserved_nicks_keep_the_spaces_at_their_ends(stores: &Stores) {
+    let room = jid("coven@chat.a.example");
+    done(stores.rooms.put(room.as_ref(), document("", true, None)));
+    let reserved = [("a@x", "crone"), ("b@x", "crone "), ("c@x", "crone  ")];
+    let members = reserved.map(|(user, nick)| {
+        let member = affiliated(user, Affiliation::Member);
+        Affiliated { nick: Some(nick.into()), ..member }
+    });
+    assert!(done(stores.rooms.affiliate(room.as_ref(), members.to_vec())));
+    assert_eq!(done(stores.rooms.load(room.as_ref())).unwrap().affiliations, members);
+}
+
 pub fn a_user_is_forgotten_everywhere(stores: &Stores) {
     let rooms = ["a@chat.a.example", "b@chat.a.example", "c@chat.b.example"].map(jid);
     let of_users = ["gone@x", "other@x", "gone@x"].map(|user| (jid(user), user.as_bytes().to_vec())).to_vec();
