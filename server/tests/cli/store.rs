@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use rusqlite::Connection;
@@ -53,6 +54,33 @@ fn a_database_is_copied_and_compared() {
     // The copy is a database like any other.
     fs::rename(rig.path("copy"), rig.path("other-data")).expect("moved");
     assert_eq!(rig.run(&["--data-dir", "other-data", "user", "list"]).fine(), "juliet@localhost\n");
+}
+
+#[test]
+fn a_copy_shows_its_progress_at_a_terminal() {
+    rookery_needs::programs(&[("python3", "python3")]);
+    let rig = CliRig::new();
+    rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
+    let shown = at_terminal(&rig.command(&["store", "copy", "--to", "sqlite:copy/rookery.db"]));
+    assert!(shown.contains("copying ") && shown.contains(" rows, "), "{shown}");
+    assert!(shown.contains("both are identical"), "{shown}");
+    let shown = at_terminal(&rig.command(&["store", "verify", "--to", "copy/rookery.db"]));
+    assert!(shown.contains("comparing ") && shown.contains(" rows, "), "{shown}");
+    // A pipe or a file gets no bar.
+    let ended = rig.run(&["store", "verify", "--to", "copy/rookery.db"]);
+    assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{ended:?}");
+}
+
+/// Runs a command at a pseudo-terminal, and returns everything that it draws there.
+fn at_terminal(command: &Command) -> String {
+    let mut terminal = Command::new("python3");
+    terminal.args(["-c", "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) != 0)"]);
+    terminal.arg(command.get_program()).args(command.get_args()).env("TERM", "linux").stdin(Stdio::null());
+    terminal.current_dir(command.get_current_dir().expect("a folder"));
+    let output = terminal.output().expect("python3");
+    let drawn = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{drawn}{}", String::from_utf8_lossy(&output.stderr));
+    drawn
 }
 
 #[test]
