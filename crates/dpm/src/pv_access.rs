@@ -64,7 +64,7 @@ pub mod command {
 
 /// Control messages by their numbers.
 pub mod control {
-    /// Marks a place in what is sent.
+    /// Marks a place among the bytes that are sent.
     pub const SET_MARKER: u8 = 0;
     /// Acknowledges that place.
     pub const ACKNOWLEDGE_MARKER: u8 = 1;
@@ -78,7 +78,7 @@ pub mod step {
     pub const INIT: u8 = 0x08;
     /// Starts the updates of a monitor.
     pub const START: u8 = 0x44;
-    /// Reads what would be set.
+    /// Reads the current value of the field that a setting would change.
     pub const GET: u8 = 0x40;
     /// Ends the request when this step is done.
     pub const DESTROY: u8 = 0x10;

@@ -119,7 +119,7 @@ impl Scaling {
         if fits { Ok(raw.to_le_bytes()[..self.input.min(4)].to_vec()) } else { Err(Status::SCALEFAIL) }
     }
 
-    /// Returns the kind of text that this scales to, if it does.
+    /// Returns the kind of text that readings have; `None` if they are numbers.
     pub fn text(&self) -> Option<TextKind> {
         (self.primary == primary::STRING).then(|| TextKind::of(&self.common)).flatten()
     }

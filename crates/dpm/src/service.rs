@@ -376,7 +376,7 @@ impl Dpm {
         self.outlets.play_on_for(client);
         let waits = self.outlets.clients.get(client).is_some_and(|client| !client.input.is_empty());
         if waits && self.outlets.has_room(client) {
-            // Its input was held back while it did not read.
+            // The client's input was held back while it did not read.
             let now = self.outlets.now;
             if self.receive(client, &[], now).is_err() {
                 self.closing.push(client);

@@ -36,7 +36,8 @@ use crate::status::Status;
 use crate::time::Moment;
 
 impl Setter {
-    /// Returns the state for the nodes of a database, which are set from the node `address`.
+    /// Returns the state for the nodes of a database; `address` is that of the node that sends the
+    /// settings.
     pub fn new(database: &Database, address: u16) -> Self {
         Self {
             nodes: database.nodes().iter().map(DeviceNode::acnet).collect(),

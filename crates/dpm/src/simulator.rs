@@ -195,7 +195,7 @@ impl Simulator {
             return self.send(key.0, &header, header.answer(Status::TRUNC_REPLY, false), &[], now);
         }
         let repeated = header.kind == PacketKind::MultipleRequest;
-        // A state that the device already has is not one that it reaches.
+        // A device doesn't reach a state that it has already.
         let mut stream =
             SimulatedStream { header, asked, when, due: 0, sequence: 0, was_there: true, answer_at: None, born };
         if stream.when.is_now() {

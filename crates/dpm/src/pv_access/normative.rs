@@ -46,7 +46,7 @@ pub struct NtReading {
 pub enum PutFault {
     /// It has more or fewer elements than the variable.
     Length,
-    /// A number is beyond those of the type.
+    /// The type can't hold a number, which is too large or too small.
     Range,
     /// The type can't be set, or it has no such value.
     Kind,
@@ -432,7 +432,7 @@ mod tests {
         }
     }
 
-    /// A type of value, a property's bytes, and what sets one to the other.
+    /// A type of value, the form and the bytes of a setting, and the bytes of its message.
     type SetCase = (&'static [u8], ValueShape, Vec<u8>, Result<&'static [u8], PutFault>);
 
     /// Returns the bytes that set a value of a type.

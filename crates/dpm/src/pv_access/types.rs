@@ -14,7 +14,7 @@ use super::{DEEPEST, MOST_NODES, MOST_TYPES, PvaFault};
 pub enum PvaType {
     /// One number, truth value or text.
     Scalar(PvaScalar),
-    /// Several of these.
+    /// Several scalars of one type.
     Array(PvaScalar, ArrayExtent),
     /// Named fields.
     Structure(Arc<PvaFields>),
@@ -26,7 +26,7 @@ pub enum PvaType {
     UnionArray(Arc<PvaFields>),
     /// A value that comes with its type.
     Variant,
-    /// Several of these, each of which may be missing.
+    /// Several values that come with their types, each of which may be missing.
     VariantArray,
 }
 
@@ -348,7 +348,7 @@ mod tests {
         let mut bytes = vec![0xfd, 0, 1, 0x80, 0, 100];
         bytes.extend([1, b'x', 0xfe, 0, 0].repeat(100));
         assert!(PvaType::read(&mut PvaInput::new(&bytes, order), &mut registry).is_err(), "10 000 numbers");
-        // And each of these has the one before inside.
+        // Each of these types has the one before as a field.
         let depths = (0..2 * u16::from(DEEPEST)).map(|number| {
             let [high, low] = number.to_be_bytes();
             let inner = if number == 0 { vec![0x43] } else { vec![0xfe, high, low - 1] };

@@ -254,8 +254,8 @@ fn limited(float: f32, low: f64, high: f64) -> f64 {
     f64::from(float).clamp(low, high)
 }
 
-/// Undoes the error of a division in a whole number, where the factor is no power of two and the
-/// number is small.
+/// Rounds a number that differs from a whole one by no more than the error of a division. The
+/// transforms need that for small numbers if their factor is no power of two.
 fn nearly(number: f64) -> f64 {
     if (number - number.round()).abs() < 1e-6 { number.round() } else { number }
 }

@@ -45,7 +45,7 @@ impl Gauges {
         };
     }
 
-    /// Appends them in Prometheus's format (text exposition format 0.0.4).
+    /// Appends the gauges in Prometheus's format (text exposition format 0.0.4).
     pub(super) fn write(&self, text: &mut String) {
         let gauges = || self.gauges.iter().flatten();
         if gauges().next().is_none() {

@@ -14,7 +14,7 @@ use crate::status::Status;
 /// A list that a client has opened, with its requests.
 #[derive(Debug)]
 pub(super) struct ClientList {
-    /// The client's number of it.
+    /// The client's number for the list.
     pub(super) id: i32,
     pub(super) client: ClientKey,
     pub(super) route: ListRoute,
@@ -35,7 +35,8 @@ pub(super) struct ClientList {
     pub(super) overflowed: BTreeSet<i64>,
     /// Requests that are answered from the archive.
     pub(super) playlist: Playlist,
-    /// The number before which all requests were over, at the last look since the last start.
+    /// The smallest number of a request that was not over when that was last checked; each start
+    /// checks all again.
     pub(super) over_before: i64,
     /// The proof of its client, if it wants to set.
     pub(super) session: Option<Box<ProvenSession>>,
@@ -76,7 +77,7 @@ pub(super) struct Asked {
     pub(super) is_new: bool,
     /// True if its error was sent after the last start.
     pub(super) is_told: bool,
-    /// True if it has its final answer: a one-shot reading isn't repeated.
+    /// True if the request has its final answer, since a one-shot reading isn't repeated.
     pub(super) is_done: bool,
 }
 

@@ -76,7 +76,7 @@ fn protocols(text: &mut String, spoken: &[&str]) {
     }
 }
 
-/// The name of a figure of each front-end, its meaning, and where it stands.
+/// A figure that each front-end has: its name, its help text, and a function that reads it.
 type FrontEndFigure = (&'static str, &'static str, fn(&FrontEndLine) -> usize);
 
 fn by_front_end(text: &mut String, front_ends: &[FrontEndLine]) {

@@ -353,8 +353,8 @@ fn task_id(client: ClientKey) -> u16 {
     FIRST_TASK_ID + (client % others) as u16
 }
 
-/// Returns the number in eight bits, for commands with no more room: above 0 and the node's own,
-/// but not always unique.
+/// Returns a client's number for commands that have eight bits for it: not 0 or a number of the
+/// node's own tasks, but not always unique.
 fn short(task_id: u16) -> u8 {
     let others = u16::from(u8::MAX) - FIRST_TASK_ID;
     (FIRST_TASK_ID + (task_id - FIRST_TASK_ID) % others) as u8

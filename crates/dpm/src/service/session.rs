@@ -27,7 +27,8 @@ pub(super) struct SettingBatch {
     pub(super) logged: usize,
     /// The number of its settings without a status.
     pub(super) open: usize,
-    /// The bytes that count towards the bounds of its client and address in the meantime.
+    /// The bytes of its settings, which count towards the bounds of its client and address until
+    /// the batch is finished.
     pub(super) bytes: usize,
     pub(super) address: ClientAddress,
     /// The values that front-ends have accepted.

@@ -14,7 +14,7 @@ impl Dpm {
             return;
         };
         let Ok(request) = Request::decode(message) else {
-            // The request that it would have been is unknown.
+            // The number of the request can't be known, so the status is for the list.
             self.outlets.push_status(list, 0, Status::IVM);
             return;
         };

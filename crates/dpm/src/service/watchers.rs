@@ -23,6 +23,6 @@ impl Watchers {
 pub(super) struct LastOverview {
     pub(super) made: Option<u64>,
     pub(super) text: String,
-    /// The front-ends in it, for `/metrics`.
+    /// The front-ends in the latest overview, for `/metrics`.
     pub(super) front_ends: Vec<FrontEndLine>,
 }

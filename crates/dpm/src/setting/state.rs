@@ -20,7 +20,7 @@ pub struct Setter {
     pub(super) address: u16,
     pub(super) writes: Vec<(usize, Write)>,
     pub(super) edits: Vec<(usize, BlockEdit)>,
-    /// The place of each of them in `edits`.
+    /// The place in `edits` of each item that is to be changed.
     pub(super) places: HashMap<(usize, DeviceItem), usize, ahash::RandomState>,
     /// Blocks that are being changed.
     pub(super) editing: HashSet<Block, ahash::RandomState>,

@@ -221,14 +221,14 @@ fn text_bytes(device: &DeviceRecord, text: &str, size: usize) -> Vec<u8> {
     bytes.unwrap_or_default().repeat(size / element.max(1))
 }
 
-/// Returns the raw number of a script's value; 0 for one between its limits that there isn't.
+/// Returns the raw number of a script's value; 0 if no raw number scales to it.
 fn raw(device: &DeviceRecord, script: &Script, number: f64) -> i32 {
     let number = if script.is_scaled { number } else { number.round() };
     played_raw(script, device.reading.as_ref(), number).unwrap_or_default()
 }
 
-/// Returns an enabled analog block with minimum and maximum of four bytes, or two as far as they
-/// fit.
+/// Returns an enabled analog block with the minimum and maximum of a script. It says that these
+/// have two bytes if both fit, and otherwise four.
 fn analog(device: &DeviceRecord, script: Option<&Script>) -> Vec<u8> {
     let limits = script.map_or([0, 0], |script| {
         script.alarm.unwrap_or([script.low, script.high]).map(|limit| raw(device, script, limit))
@@ -256,7 +256,8 @@ fn digital(bits: Option<[u32; 2]>) -> Vec<u8> {
     block
 }
 
-/// Returns an alarm block that says whether the device is in alarm, if it is watched.
+/// Returns an alarm block whose flag says whether the device is in alarm; a disabled block never
+/// says so.
 fn with_alarm_state(mut block: Vec<u8>, is_bad: impl FnOnce(&AlarmBlock) -> bool) -> Vec<u8> {
     if let Some(alarm) = AlarmBlock::read(&block) {
         let is_bad = alarm.is_enabled() && is_bad(&alarm);
@@ -277,7 +278,7 @@ fn is_outside(device: &DeviceRecord, script: &Script, alarm: &AlarmBlock, raw: i
     value < low.min(high) || value > low.max(high)
 }
 
-/// The attribute that a command changes, and its truth afterwards.
+/// The attribute that a command changes, and its value afterwards.
 struct CommandedAttribute(Attribute, bool);
 
 impl CommandedAttribute {

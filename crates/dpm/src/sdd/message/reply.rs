@@ -143,7 +143,7 @@ direction! {
         /// The texts.
         data: Vec<String> = 0x7f38,
     }
-    /// Numbers, each with its time; an empty one ends a history.
+    /// Numbers, each with its time; a message without any ends a history.
     TimedScalarArray = 0x7a32 {
         /// The client's number for the request.
         ref_id: i64 = 0x1eab,
