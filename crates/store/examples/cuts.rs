@@ -8,7 +8,7 @@
 #[path = "../tests/engines/writers.rs"]
 mod writers;
 
-use rookery_needs::{Direction, Mariadb, Postgres, Proxy};
+use rookery_needs::{Mariadb, Postgres, Proxy, ProxyDirection};
 use rookery_store::{Stores, mysql, postgres};
 use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
@@ -53,7 +53,7 @@ fn cut(direct: &Stores, stores: &Stores, proxy: &Proxy, cuts: u64) -> Result<(),
     let told = writers::write_while(stores, || {
         while proxy.cuts() < cuts {
             let random = RandomState::new().hash_one(());
-            let direction = if random & 1 == 0 { Direction::Asked } else { Direction::Answered };
+            let direction = if random & 1 == 0 { ProxyDirection::Asked } else { ProxyDirection::Answered };
             let before = proxy.cuts();
             proxy.cut_behind(direction, random / 2 % MOST_BYTES);
             while proxy.cuts() == before {

@@ -6,7 +6,7 @@ mod engines;
 
 use engines::EngineServer;
 use rookery_jid::Jid;
-use rookery_needs::{Direction, Proxy};
+use rookery_needs::{Proxy, ProxyDirection};
 use rookery_sasl::Credentials;
 use rookery_store::sql::copy::{self, Compared, CopyEnd, CopyPhase, EndAddress, Progress};
 use rookery_store::{ArchiveOf, ArchivedMessage, Edit, EditRoster, OfflineRoom, RosterItem, Stores, sqlite, wait};
@@ -57,7 +57,7 @@ fn a_copy_of_what_changes_while_it_is_cut_is_of_one_moment<S: EngineServer>() {
     expect_same(&copy_between(&rig.filled_file(), &there, &mut |_| ()));
     let stores = stores(&there);
     let to = EndAddress::Sqlite(rig.folder.path().join("copy.db"));
-    let mut cuts = Cuts::new(&rig.proxy, Direction::Answered, 1);
+    let mut cuts = Cuts::new(&rig.proxy, ProxyDirection::Answered, 1);
     let mut changes = 0;
     let copied = copy_between(&by_proxy, &to, &mut |at| {
         if cuts.at(at) {
@@ -133,14 +133,14 @@ fn expect_same(compared: &[Compared]) {
 /// Cuts of a connection, one in each table of each phase.
 struct Cuts<'a> {
     proxy: &'a Proxy,
-    direction: Direction,
+    direction: ProxyDirection,
     bytes: u64,
     before: u64,
     places: HashSet<(CopyPhase, &'static str)>,
 }
 
 impl Cuts<'_> {
-    fn new(proxy: &Proxy, direction: Direction, bytes: u64) -> Cuts<'_> {
+    fn new(proxy: &Proxy, direction: ProxyDirection, bytes: u64) -> Cuts<'_> {
         proxy.spare();
         Cuts { proxy, direction, bytes, before: proxy.cuts(), places: HashSet::new() }
     }
@@ -249,12 +249,12 @@ fn account(number: u64) -> Jid {
 
 /// The places where a connection is cut, counted from the beginning of the work on a table: in
 /// requests and answers, among rows, and in the greeting of the next connection.
-const CUTS: [(Direction, u64); 5] = [
-    (Direction::Asked, 1),
-    (Direction::Asked, 67),
-    (Direction::Asked, 301),
-    (Direction::Answered, 1),
-    (Direction::Answered, 1009),
+const CUTS: [(ProxyDirection, u64); 5] = [
+    (ProxyDirection::Asked, 1),
+    (ProxyDirection::Asked, 67),
+    (ProxyDirection::Asked, 301),
+    (ProxyDirection::Answered, 1),
+    (ProxyDirection::Answered, 1009),
 ];
 
 const ACCOUNTS: u64 = 60;

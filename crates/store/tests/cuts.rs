@@ -6,7 +6,7 @@ mod engines;
 
 use engines::EngineServer;
 use rookery_jid::Jid;
-use rookery_needs::{Direction, Mariadb, Postgres, Proxy};
+use rookery_needs::{Mariadb, Postgres, Proxy, ProxyDirection};
 use rookery_sasl::Credentials;
 use rookery_store::{ArchiveOf, ArchiveQuery, ArchivedMessage, OfflineRoom, Pending, Stores, sql::SqlStore, wait};
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ fn cut_everywhere<S: EngineServer>() {
     let mut round = 0;
     // Statements are prepared the first time.
     rig.work(round);
-    for direction in [Direction::Asked, Direction::Answered] {
+    for direction in [ProxyDirection::Asked, ProxyDirection::Answered] {
         let mut bytes = 0;
         loop {
             round += 1;
@@ -60,7 +60,7 @@ fn cut_twice<S: EngineServer>() {
     let Some(rig) = CutsRig::<S>::start(1) else { return };
     let mut round = 0;
     rig.work(round);
-    for direction in [Direction::Asked, Direction::Answered] {
+    for direction in [ProxyDirection::Asked, ProxyDirection::Answered] {
         let mut bytes = 1;
         loop {
             round += 1;

@@ -6,7 +6,7 @@ mod engines;
 
 use engines::EngineServer;
 use rookery_jid::Jid;
-use rookery_needs::{Direction, Mariadb, Postgres, Proxy};
+use rookery_needs::{Mariadb, Postgres, Proxy, ProxyDirection};
 use rookery_sasl::Credentials;
 use rookery_store::sql::copy::{self, CopyEnd, EndAddress};
 use rookery_store::sql::{MigrationPlan, Migrations};
@@ -189,7 +189,7 @@ fn cut_removals<S: Divides>() {
     let ids: Vec<_> = owners.iter().map(|owner| say(&stores, owner, (0..620).step_by(4), 1)).collect();
     let (mut days, mut cuts) = (40, 0);
     for bytes in (1..).map(|round| round * 570) {
-        for direction in [Direction::Asked, Direction::Answered] {
+        for direction in [ProxyDirection::Asked, ProxyDirection::Answered] {
             days += 31;
             let retention = keeping(620, &[("a.example", days)]);
             proxy.cut_behind(direction, bytes);

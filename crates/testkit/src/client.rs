@@ -7,7 +7,7 @@ use rookery_base::Transport;
 use rookery_jid::Jid;
 use rookery_xml::{Element, Writer, ns};
 
-use crate::net::Peer;
+use crate::net::PeerEnd;
 use crate::pattern;
 use crate::server::Server;
 use crate::websocket;
@@ -31,7 +31,7 @@ pub struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(server: &Server, peer: Peer) -> Self {
+    pub(crate) fn new(server: &Server, peer: PeerEnd) -> Self {
         let (server, wire) = (server.clone(), Wire::new(peer));
         Self { server, wire, name: "client".into(), jid: None, features: None, story: Vec::new() }
     }

@@ -16,7 +16,7 @@ use rookery_stream::tls::peer::PeerSettings;
 use rookery_stream::tls::trust::Trust;
 
 use crate::config::Meeting;
-use crate::net::{self, Peer, Socket};
+use crate::net::{self, PeerEnd, Socket};
 use crate::server::{Server, ServerAbsent, next_stop};
 
 /// The network between servers; clones share it.
@@ -47,12 +47,12 @@ pub struct Calls(Rc<RefCell<InternetCalled>>);
 #[derive(Debug, Default)]
 struct InternetCalled {
     is_away: bool,
-    peers: VecDeque<Peer>,
+    peers: VecDeque<PeerEnd>,
 }
 
 impl Calls {
     /// Returns the oldest connection that was not taken yet.
-    pub fn take(&self) -> Option<Peer> {
+    pub fn take(&self) -> Option<PeerEnd> {
         self.0.borrow_mut().peers.pop_front()
     }
 

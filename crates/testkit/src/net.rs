@@ -46,12 +46,12 @@ enum NetEnd {
 /// The test's end: of a client, or of another server that a test simulates, which accepts or
 /// connects.
 #[derive(Debug)]
-pub struct Peer(NetShared, NetEnd);
+pub struct PeerEnd(NetShared, NetEnd);
 
 /// Returns a new connection between a client and the server: the server's end, and the client's.
-pub fn connection() -> (Socket, Peer) {
+pub fn connection() -> (Socket, PeerEnd) {
     let pipe = pipe();
-    (Socket(pipe.clone(), NetEnd::Called), Peer(pipe, NetEnd::Calling))
+    (Socket(pipe.clone(), NetEnd::Called), PeerEnd(pipe, NetEnd::Calling))
 }
 
 /// Returns a new connection between two servers: the accepting end, and the connecting end. With a
@@ -63,9 +63,9 @@ pub(crate) fn between_servers(left: Option<usize>) -> (Socket, Socket) {
 }
 
 /// Returns a new connection from a server to one that a test simulates.
-pub(crate) fn to_played() -> (Socket, Peer) {
+pub(crate) fn to_played() -> (Socket, PeerEnd) {
     let pipe = pipe();
-    (Socket(pipe.clone(), NetEnd::Calling), Peer(pipe, NetEnd::Called))
+    (Socket(pipe.clone(), NetEnd::Calling), PeerEnd(pipe, NetEnd::Called))
 }
 
 fn pipe() -> NetShared {
@@ -82,7 +82,7 @@ fn pipe() -> NetShared {
     }))
 }
 
-impl Peer {
+impl PeerEnd {
     /// Sends bytes, which are lost after the server has closed.
     pub fn write(&self, bytes: &[u8]) {
         let mut pipe = lock(&self.0);

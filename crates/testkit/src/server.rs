@@ -27,7 +27,7 @@ use crate::client::Client;
 use crate::config::{Config, ITERATIONS};
 use crate::internet::Internet;
 use crate::login::Security;
-use crate::net::{self, Peer};
+use crate::net::{self, PeerEnd};
 use crate::remote::Left;
 use running::ServerRunning;
 pub(crate) use running::next_stop;
@@ -244,7 +244,7 @@ impl Server {
         component
     }
 
-    fn plug(&self, shard: usize, address: IpAddr, port: Port) -> Peer {
+    fn plug(&self, shard: usize, address: IpAddr, port: Port) -> PeerEnd {
         let mut running = self.0.borrow_mut();
         running.next_port += 1;
         let peer = SocketAddr::new(address, running.next_port);

@@ -10,14 +10,14 @@ use rookery_sasl::ChannelBindings;
 use rookery_stream::tls::client::{ClientSettings, ClientTls, Newest};
 use rookery_xml::{Limits, ns};
 
-use crate::net::Peer;
+use crate::net::PeerEnd;
 use crate::websocket;
 
 /// A connection and what has been read from it.
 #[derive(Debug)]
 pub struct Wire {
     /// The virtual socket.
-    pub peer: Peer,
+    pub peer: PeerEnd,
     tls: Option<ClientTls>,
     input: Vec<u8>,
     reader: StreamReader,
@@ -34,7 +34,7 @@ pub struct Wire {
 
 impl Wire {
     /// Returns a wire over a new connection.
-    pub fn new(peer: Peer) -> Self {
+    pub fn new(peer: PeerEnd) -> Self {
         Self {
             peer,
             tls: None,

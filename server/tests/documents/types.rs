@@ -20,7 +20,7 @@ fn a_word_alone_names_one_type() {
     assert!(found > 1000, "{found} types are few: are they still found?");
     let twice: Vec<String> = names
         .iter()
-        .filter(|(name, places)| places.len() > 1 && !SHARED.contains(&name.as_str()))
+        .filter(|(_, places)| places.len() > 1)
         .map(|(name, places)| format!("{name}: {}", places.join(", ")))
         .collect();
     assert!(twice.is_empty(), "give all of these but one a second word:\n{}", twice.join("\n"));
@@ -64,7 +64,3 @@ fn is_one_word(name: &str) -> bool {
 
 /// Types in generated code, with the names of the protocol.
 const GENERATED: &str = "crates/dpm/src/grpc/generated/";
-/// Names that two types share for a reason. `Peer` is a client's connection as the hub's events
-/// name it, and the test's end of one, which half of the tests use; `Direction` is that of a
-/// subscription, and of bytes through a proxy in the tests of the store.
-const SHARED: [&str; 2] = ["Direction", "Peer"];

@@ -39,7 +39,7 @@ pub use mariadb::Mariadb;
 pub use pair::{Followed, Pair};
 pub use port::free_port;
 pub use postgres::{Pool, Postgres};
-pub use proxy::{Direction, Proxy};
+pub use proxy::{Proxy, ProxyDirection};
 pub use redis::Redis;
 pub use servers::servers;
 pub use silent::SilentPort;

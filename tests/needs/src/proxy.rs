@@ -20,7 +20,7 @@ pub struct Proxy {
 
 /// The direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum ProxyDirection {
     /// From clients to the database.
     Asked,
     /// From the database to clients.
@@ -44,7 +44,7 @@ struct ProxyShared {
 #[derive(Default)]
 struct ProxyState {
     /// The direction and the number of further bytes after which a connection is cut.
-    cut: Option<(Direction, u64)>,
+    cut: Option<(ProxyDirection, u64)>,
     open: HashMap<u64, (UnixStream, UnixStream)>,
     /// The number of connections so far.
     joined: u64,
@@ -114,7 +114,7 @@ impl Proxy {
 
     /// Cuts a connection right after this many further bytes in this direction, counted over all
     /// connections.
-    pub fn cut_behind(&self, direction: Direction, bytes: u64) {
+    pub fn cut_behind(&self, direction: ProxyDirection, bytes: u64) {
         self.shared.state().cut = Some((direction, bytes));
     }
 
@@ -166,12 +166,12 @@ impl ProxyShared {
         let number = state.joined;
         state.open.insert(number, kept);
         drop(state);
-        self.pass(number, Direction::Asked, from_client, to_server);
-        self.pass(number, Direction::Answered, from_server, to_client);
+        self.pass(number, ProxyDirection::Asked, from_client, to_server);
+        self.pass(number, ProxyDirection::Answered, from_server, to_client);
     }
 
     /// Passes bytes on: one thread reads them, another writes them after their delay.
-    fn pass(self: &Arc<ProxyShared>, number: u64, direction: Direction, mut from: UnixStream, to: UnixStream) {
+    fn pass(self: &Arc<ProxyShared>, number: u64, direction: ProxyDirection, mut from: UnixStream, to: UnixStream) {
         let (bytes, taken) = mpsc::channel();
         let shared = self.clone();
         thread::spawn(move || {
@@ -196,7 +196,7 @@ impl ProxyShared {
         });
     }
 
-    fn write(&self, number: u64, direction: Direction, taken: &Receiver<(Instant, Vec<u8>)>, mut to: &UnixStream) {
+    fn write(&self, number: u64, direction: ProxyDirection, taken: &Receiver<(Instant, Vec<u8>)>, mut to: &UnixStream) {
         for (due, bytes) in taken {
             thread::sleep(due.saturating_duration_since(Instant::now()));
             while self.is_silent(number) || (self.stands.load(Ordering::Relaxed) && !self.ended.load(Ordering::Relaxed))
@@ -215,7 +215,7 @@ impl ProxyShared {
     }
 
     /// Returns how many of some bytes pass before the connection is cut, if it is.
-    fn passes(&self, direction: Direction, bytes: usize) -> Option<usize> {
+    fn passes(&self, direction: ProxyDirection, bytes: usize) -> Option<usize> {
         let mut state = self.state();
         let (_, left) = state.cut.as_mut().filter(|(cut, _)| *cut == direction)?;
         if *left > bytes as u64 {

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use rookery_hub::JournalFields;
-use rookery_needs::{Direction, Proxy, Redis};
+use rookery_needs::{Proxy, ProxyDirection, Redis};
 use rookery_store::memory::Memory;
 use tokio::runtime::Builder;
 
@@ -106,7 +106,7 @@ mod test {
         let proxy = Proxy::start(&redis.socket());
         let engine = engine(&format!("redis+unix://{}", proxy.folder().join("redis.sock").display()));
         for bytes in [1, 30, 60, 90, 120] {
-            proxy.cut_behind(Direction::Answered, bytes);
+            proxy.cut_behind(ProxyDirection::Answered, bytes);
             assert_eq!(run(read(&engine)).0, all(), "cut behind {bytes} bytes");
             assert!(!proxy.spare(), "an answer was cut behind {bytes} bytes");
         }
