@@ -15,6 +15,7 @@ use engines::EngineServer;
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_store::pubsub::{Created, NodeRoom, NodeSubscription};
+use rookery_store::sql::foreign::{Foreign, ForeignKey, WantedRows};
 use rookery_store::sql::{Severity, SqlStore};
 use rookery_store::{
     Accounts, Archive, ArchiveOf, ArchiveQuery, ArchivedMessage, Edit, Invitation, Invitations, Pubsub, Purpose,
@@ -34,6 +35,7 @@ engines::tests! {
     servers_whose_clocks_differ_share_a_database,
     a_database_of_another_program_is_refused,
     another_schema_is_refused,
+    rows_of_another_program_are_read_page_by_page,
 }
 
 fn keys_of_any_length_are_told_apart<S: EngineServer>() {
@@ -259,6 +261,29 @@ fn another_schema_is_refused<S: EngineServer>() {
     let newer = "INSERT INTO rookery_schema (version, checksum, applied_by) VALUES (99, 'x', 'x')";
     server.sql(&database, newer);
     assert!(refused::<S>(&database).contains("newer server"));
+}
+
+/// Reads the rows of a table in pages, by a number and by two of which one is the same in all rows.
+/// Numbers of rows have one to four digits.
+fn rows_of_another_program_are_read_page_by_page<S: EngineServer>() {
+    let Some(server) = S::start() else { return };
+    let database = server.database();
+    let rows: Vec<_> = (1..=1200).map(|id| format!("(7, {id})")).collect();
+    server.sql(&database, "CREATE TABLE other (moment BIGINT, id INTEGER)");
+    server.sql(&database, &format!("INSERT INTO other VALUES {}", rows.join(", ")));
+    let mut foreign = Foreign::open(&S::copied(&database)).expect("a database");
+    for order in [&["id"][..], &["moment", "id"]] {
+        let (mut found, mut after): (Vec<i64>, Option<Vec<ForeignKey<'_>>>) = (Vec::new(), None);
+        loop {
+            let wanted = WantedRows::of("other", &["moment", "id"], &[]).behind(order, after.as_deref(), 500);
+            let page = foreign.rows(&wanted).expect("rows");
+            found.extend(page.iter().map(|row| row[1].as_deref().expect("a number").parse::<i64>().expect("a number")));
+            let Some(last) = found.last().filter(|_| !page.is_empty()) else { break };
+            let last = [ForeignKey::Number(7), ForeignKey::Number(*last)];
+            after = Some(last[last.len() - order.len()..].to_vec());
+        }
+        assert_eq!(found, (1..=1200).collect::<Vec<_>>(), "by {order:?}");
+    }
 }
 
 fn refused<S: EngineServer>(database: &str) -> String {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rookery_needs::{Proxy, free_port};
 use rookery_store::sql::copy::EndAddress;
 
+use super::foreign;
 use super::rig::{CliRig, FREE_PORTS};
 
 /// A database server that the tests share.
@@ -28,6 +29,9 @@ pub trait Databases: Sync {
 
     /// The type of columns of bytes, and the bytes 83, 68 and 03 of Erlang's term format.
     const BYTES: (&'static str, &'static str);
+
+    /// The type of columns of text that aren't ordered by their bytes.
+    const NAMES: &'static str;
 
     /// Makes an empty database and returns its address.
     fn database(&self) -> String;
@@ -251,6 +255,33 @@ pub fn archives_that_are_no_text_hide_no_other_account<D: Databases>(databases: 
     assert!(ended.err.contains("the archived message 327373646080000000, which isn't XML"), "{ended:?}");
     let exported = export(&rig, "juliet");
     assert!(exported.contains("<body>kept</body>") && exported.contains("2010-07-10T23:08:26Z"), "{exported}");
+}
+
+pub fn messages_of_one_microsecond_all_come_from_ejabberd<D: Databases>(databases: &D) {
+    let address = databases.database();
+    for statements in foreign::archive_of_a_microsecond() {
+        databases.sql(&address, &statements);
+    }
+    foreign::expect_every_message(&CliRig::new(), &address);
+}
+
+/// Checks it for names that the column's collation orders differently from their bytes, which it
+/// does with an underscore and digits, at the end of the first page of names.
+pub fn names_in_any_order_all_come_from_ejabberd<D: Databases>(databases: &D) {
+    let (rig, address, column) = (CliRig::new(), databases.database(), D::NAMES);
+    let names = (1000..2000).map(|number| format!("a{number}")).chain(["a_b".to_owned(), "b".to_owned()]);
+    let users: Vec<_> = names.map(|name| format!("('{name}', '', '', '', 0)")).collect();
+    databases.sql(
+        &address,
+        &format!(
+            "CREATE TABLE users (username {column}, password TEXT, serverkey TEXT, salt TEXT, iterationcount INTEGER);
+             INSERT INTO users VALUES {}",
+            users.join(", ")
+        ),
+    );
+    let ended = rig.run(&["user", "import", "--from", &address, "--schema", "ejabberd", "--domain", "localhost"]);
+    assert_eq!(ended.err.matches(" has no password in the file").count(), users.len(), "{ended:?}");
+    assert!(ended.err.contains("a_b@localhost has no password in the file"), "{ended:?}");
 }
 
 pub fn what_is_wrong_is_told_with_what_mends_it<D: Databases>(databases: &D) {

@@ -3,6 +3,7 @@
 //! them.
 
 use std::fs;
+use std::iter;
 
 use rusqlite::Connection;
 
@@ -135,13 +136,52 @@ fn what_ejabberd_keeps_comes_along() {
         ],
     );
     assert!(!exported.contains("<item jid='paris@far.example'"), "{exported}");
+    assert_eq!(bodies(&exported), (1..=1200).collect::<Vec<_>>());
+}
+
+/// The number of messages of one microsecond: more than two pages of an archive.
+const AT_ONCE: u32 = 1200;
+
+/// Returns statements, the same for every engine, that create a database of ejabberd with an
+/// archive whose messages are all of one microsecond.
+pub fn archive_of_a_microsecond() -> Vec<String> {
+    let [salt, stored, server] = SHA_1;
+    let tables = format!(
+        "CREATE TABLE users (username VARCHAR(191), password TEXT, serverkey TEXT, salt TEXT, iterationcount INTEGER);
+         INSERT INTO users VALUES ('juliet', '{stored}', '{server}', '{salt}', 4096);
+         CREATE TABLE archive (username VARCHAR(191), timestamp BIGINT, xml TEXT, id INTEGER PRIMARY KEY)"
+    );
+    let message = |number: &u32| {
+        let xml =
+            format!("<message from=\"romeo@far.example\" to=\"juliet@localhost\"><body>{number}</body></message>");
+        format!("('juliet', 1278803305000000, '{xml}', {number})")
+    };
+    let messages: Vec<_> = (1..=AT_ONCE).collect();
+    let inserts = messages.chunks(400).map(|some| {
+        let rows: Vec<_> = some.iter().map(message).collect();
+        format!("INSERT INTO archive (username, timestamp, xml, id) VALUES {}", rows.join(", "))
+    });
+    iter::once(tables).chain(inserts).collect()
+}
+
+/// Imports that archive, and expects every message of it in order.
+#[track_caller]
+pub fn expect_every_message(rig: &CliRig, address: &str) {
+    let ended = rig.run(&["user", "import", "--from", address, "--schema", "ejabberd", "--domain", "localhost"]);
+    assert!(ended.out.contains("1 account imported"), "{ended:?}");
+    assert_eq!(bodies(&exported(rig, "juliet")), (1..=AT_ONCE).collect::<Vec<_>>());
+}
+
+/// Returns the numbers in the messages of an exported archive.
+fn bodies(exported: &str) -> Vec<u32> {
     let archived = &exported[exported.find("<archive").expect("an archive")..];
-    let bodies: Vec<u32> = archived
-        .split("<body>")
-        .skip(1)
-        .map(|rest| rest.split('<').next().expect("a number").parse().expect("a number"))
-        .collect();
-    assert_eq!(bodies, (1..=1200).collect::<Vec<_>>());
+    let numbers = archived.split("<body>").skip(1).map(|rest| rest.split('<').next().expect("a number"));
+    numbers.map(|number| number.parse().expect("a number")).collect()
+}
+
+#[test]
+fn messages_of_one_microsecond_all_come_from_ejabberd() {
+    expect_every_message(&with(&archive_of_a_microsecond().join(";")), "sqlite:other.db");
 }
 
 #[test]

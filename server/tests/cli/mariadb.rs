@@ -14,6 +14,7 @@ impl Databases for Mariadb {
     const SCHEME: &'static str = "mysql://";
     const KEYS: &'static str = "connections = 2";
     const BYTES: (&'static str, &'static str) = ("MEDIUMBLOB", "0x836803");
+    const NAMES: &'static str = "VARCHAR(191) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci";
     const CHECKED: &'static [&'static str] = &[
         "MariaDB ",
         "innodb_flush_log_at_trx_commit 1",
@@ -52,6 +53,8 @@ databases::tests! {
     a_copy_waits_for_a_database_that_stalls,
     databases_are_copied_between_engines,
     archives_that_are_no_text_hide_no_other_account,
+    messages_of_one_microsecond_all_come_from_ejabberd,
+    names_in_any_order_all_come_from_ejabberd,
     what_is_wrong_is_told_with_what_mends_it,
     a_server_on_it_is_backed_up_and_restored,
     a_backup_goes_where_its_configuration_wants_it,

@@ -15,6 +15,7 @@ impl Databases for Postgres {
     const SCHEME: &'static str = "postgres://";
     const KEYS: &'static str = TRUSTING;
     const BYTES: (&'static str, &'static str) = ("BYTEA", r"'\x836803'");
+    const NAMES: &'static str = "TEXT COLLATE \"und-x-icu\"";
     const CHECKED: &'static [&'static str] =
         &["PostgreSQL ", "encoding UTF8", "fsync off", "default_transaction_isolation read committed"];
 
@@ -43,6 +44,8 @@ databases::tests! {
     a_copy_waits_for_a_database_that_stalls,
     databases_are_copied_between_engines,
     archives_that_are_no_text_hide_no_other_account,
+    messages_of_one_microsecond_all_come_from_ejabberd,
+    names_in_any_order_all_come_from_ejabberd,
     what_is_wrong_is_told_with_what_mends_it,
     a_server_on_it_is_backed_up_and_restored,
     a_backup_goes_where_its_configuration_wants_it,

@@ -1,8 +1,10 @@
 //! The interface to the accounts in a database of another server, whatever its schema is.
 
 use rookery_store::StoreError;
-use rookery_store::sql::foreign::Foreign;
+use rookery_store::sql::foreign::{Foreign, ForeignKey, TextRow};
 use rookery_xml::Element;
+
+use super::elements::text;
 
 /// The accounts in a database of another server.
 pub trait ForeignAccounts {
@@ -22,8 +24,26 @@ pub trait ForeignAccounts {
         &mut self,
         domain: &str,
         name: &str,
-        after: Option<i64>,
-    ) -> Result<(Vec<Element>, Option<i64>), ForeignFault>;
+        after: Option<ArchivePosition>,
+    ) -> Result<(Vec<Element>, Option<ArchivePosition>), ForeignFault>;
+}
+
+/// The position of a message in an archive: the numbers by which its table orders messages. No two
+/// messages of an archive have the same, or some would be lost between two pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchivePosition(Vec<i64>);
+
+impl ArchivePosition {
+    /// Returns the position of a row that begins with so many numbers; `None` without a row.
+    pub fn of(row: Option<&TextRow>, numbers: usize) -> Option<Self> {
+        let row = row?;
+        Some(ArchivePosition((0..numbers).map(|column| text(row, column).parse().ok()).collect::<Option<_>>()?))
+    }
+
+    /// Returns the numbers as keys by which the rows behind them are found.
+    pub fn keys(after: Option<Self>) -> Option<Vec<ForeignKey<'static>>> {
+        Some(after?.0.into_iter().map(ForeignKey::Number).collect())
+    }
 }
 
 /// The reason why a database can't be read.

@@ -9,7 +9,7 @@ use rookery_sasl::Hash;
 use rookery_store::sql::foreign::{Foreign, ForeignKey, TextRow, WantedRows};
 use rookery_xml::{Element, ns};
 
-use super::accounts::{ForeignAccounts, ForeignFault, MESSAGES, NAMES, has_table};
+use super::accounts::{ArchivePosition, ForeignAccounts, ForeignFault, MESSAGES, NAMES, has_table};
 use super::credentials::{CredentialTexts, mongoose};
 use super::elements::{archived, configure, damaged, element, item, nodes, request, roster_item, text};
 use crate::{OURS, PIE};
@@ -50,7 +50,7 @@ impl Tables {
         &mut self,
         (table, name, domain): (&'static str, &str, &str),
         columns: &[&str],
-        order: Option<&str>,
+        order: &[&str],
     ) -> Result<Vec<TextRow>, ForeignFault> {
         if self.has.get(table) == Some(&false) {
             return Ok(Vec::new());
@@ -73,7 +73,7 @@ impl Tables {
         parts: &mut Vec<Element>,
     ) -> Result<Option<String>, ForeignFault> {
         if self.is_mongoose {
-            let rows = self.rows(("users", name, domain), &["password", "pass_details"], None)?;
+            let rows = self.rows(("users", name, domain), &["password", "pass_details"], &[])?;
             let mut rows = rows.iter().map(|row| (text(row, 0), text(row, 1)));
             let (password, details) = rows.next().unwrap_or_default();
             return Ok(match mongoose(details).or_else(|| mongoose(password)) {
@@ -89,7 +89,7 @@ impl Tables {
             false => &["password", "serverkey", "salt", "iterationcount"],
         };
         let mut plain = None;
-        for row in self.rows(("users", name, domain), columns, None)? {
+        for row in self.rows(("users", name, domain), columns, &[])? {
             let [stored, server, salt, iterations, kind] = [0, 1, 2, 3, 4].map(|column| text(&row, column));
             let is_plain = if self.is_typed { kind == "1" } else { server.is_empty() || iterations == "0" };
             if is_plain {
@@ -113,12 +113,12 @@ impl Tables {
 
     fn roster(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), ForeignFault> {
         let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for row in self.rows(("rostergroups", name, domain), &["jid", "grp"], None)? {
+        for row in self.rows(("rostergroups", name, domain), &["jid", "grp"], &[])? {
             groups.entry(text(&row, 0).to_owned()).or_default().push(text(&row, 1).to_owned());
         }
         let columns = ["jid", "nick", "subscription", "ask", "askmessage"];
         let (mut roster, mut requests) = (Element::new("query", ns::ROSTER), Vec::new());
-        for row in self.rows(("rosterusers", name, domain), &columns, Some("jid"))? {
+        for row in self.rows(("rosterusers", name, domain), &columns, &["jid"])? {
             let [jid, nick, subscription, ask, message] = [0, 1, 2, 3, 4].map(|column| text(&row, column).trim_end());
             if matches!(ask, "I" | "B") {
                 requests.push(request(jid, &format!("{name}@{domain}"), message));
@@ -143,17 +143,17 @@ impl Tables {
 
     /// Reads privacy lists, one of which is the block list.
     fn privacy(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), ForeignFault> {
-        let lists = self.rows(("privacy_list", name, domain), &["name", "id"], Some("name"))?;
+        let lists = self.rows(("privacy_list", name, domain), &["name", "id"], &["name"])?;
         if lists.is_empty() {
             return Ok(());
         }
         let mut query = Element::new("query", ns::PRIVACY);
-        for row in self.rows(("privacy_default_list", name, domain), &["name"], None)? {
+        for row in self.rows(("privacy_default_list", name, domain), &["name"], &[])? {
             query.push_child(Element::new("default", ns::PRIVACY).with_attr("name", text(&row, 0)));
         }
         for row in &lists {
             let equal = [("id", ForeignKey::Number(text(row, 1).parse().unwrap_or_default()))];
-            let wanted = WantedRows { order: Some("ord"), ..WantedRows::of("privacy_list_data", &PRIVACY, &equal) };
+            let wanted = WantedRows { order: &["ord"], ..WantedRows::of("privacy_list_data", &PRIVACY, &equal) };
             let items = self.foreign.rows(&wanted)?;
             let list = Element::new("list", ns::PRIVACY).with_attr("name", text(row, 0));
             query.push_child(items.iter().map(privacy_item).fold(list, Element::with_child));
@@ -163,11 +163,11 @@ impl Tables {
     }
 
     fn documents(&mut self, name: &str, domain: &str, parts: &mut Vec<Element>) -> Result<(), ForeignFault> {
-        for row in self.rows(("vcard", name, domain), &["vcard"], None)? {
+        for row in self.rows(("vcard", name, domain), &["vcard"], &[])? {
             parts.push(element(text(&row, 0), "a vCard"));
         }
         let mut private = Element::new("query", ns::PRIVATE);
-        for row in self.rows(("private_storage", name, domain), &["data"], Some("namespace"))? {
+        for row in self.rows(("private_storage", name, domain), &["data"], &["namespace"])? {
             match element(text(&row, 0), "private data") {
                 told if told.ns() == OURS => parts.push(told),
                 data => private.push_child(data),
@@ -181,7 +181,7 @@ impl Tables {
         let (table, column, order) =
             if self.is_mongoose { ("offline_message", "packet", "id") } else { ("spool", "xml", "seq") };
         let mut offline = Element::new("offline-messages", PIE);
-        for row in self.rows((table, name, domain), &[column], Some(order))? {
+        for row in self.rows((table, name, domain), &[column], &[order])? {
             match element(text(&row, 0), "a waiting message") {
                 told if told.ns() == OURS => parts.push(told),
                 message => offline.push_child(message),
@@ -200,7 +200,7 @@ impl Tables {
         }
         let host = format!("{name}@{domain}");
         let equal = [("host", ForeignKey::Text(&host))];
-        let wanted = WantedRows { order: Some("nodeid"), ..WantedRows::of("pubsub_node", &["node", "nodeid"], &equal) };
+        let wanted = WantedRows { order: &["nodeid"], ..WantedRows::of("pubsub_node", &["node", "nodeid"], &equal) };
         let (mut configurations, mut all) = (Vec::new(), Vec::new());
         for row in self.foreign.rows(&wanted)? {
             let node = text(&row, 0);
@@ -210,7 +210,7 @@ impl Tables {
                 options.iter().map(|row| (text(row, 0).to_owned(), text(row, 1).to_owned())).collect();
             configurations.push(configure(node, &options));
             let wanted = WantedRows::of("pubsub_item", &["itemid", "publisher", "payload"], &id);
-            let wanted = WantedRows { order: Some("modification"), ..wanted };
+            let wanted = WantedRows { order: &["modification"], ..wanted };
             let mut items = Element::new("items", ns::PUBSUB).with_attr("node", node);
             for row in self.foreign.rows(&wanted)? {
                 match item(text(&row, 0), text(&row, 1), element(text(&row, 2), "an item")) {
@@ -237,16 +237,17 @@ impl Tables {
         &mut self,
         domain: &str,
         name: &str,
-        after: Option<i64>,
-    ) -> Result<(Vec<Element>, Option<i64>), ForeignFault> {
+        after: Option<ArchivePosition>,
+    ) -> Result<(Vec<Element>, Option<ArchivePosition>), ForeignFault> {
         if self.has.get("mam_message") == Some(&false) {
             return Ok((Vec::new(), None));
         }
         let Some(archive) = self.archive_of(name, domain)? else { return Ok((Vec::new(), None)) };
         let equal = [("user_id", ForeignKey::Number(archive))];
         let wanted = WantedRows::of("mam_message", &["id", "message"], &equal);
-        let rows = self.foreign.rows(&wanted.behind("id", after.map(ForeignKey::Number), MESSAGES))?;
-        let last = rows.last().and_then(|row| text(row, 0).parse().ok());
+        let after = ArchivePosition::keys(after);
+        let rows = self.foreign.rows(&wanted.behind(&["id"], after.as_deref(), MESSAGES))?;
+        let last = ArchivePosition::of(rows.last(), 1);
         let messages = rows.iter().map(|row| {
             let id = text(row, 0);
             let unix_ms = id.parse::<u64>().unwrap_or_default() / 256 / 1000;
@@ -265,7 +266,7 @@ impl ForeignAccounts for Tables {
     fn domains(&mut self) -> Result<Option<Vec<String>>, ForeignFault> {
         let Some(column) = self.domain else { return Ok(None) };
         let columns = [column];
-        let wanted = WantedRows { distinct: true, order: Some(column), ..WantedRows::of("users", &columns, &[]) };
+        let wanted = WantedRows { distinct: true, order: &columns, ..WantedRows::of("users", &columns, &[]) };
         let rows = self.foreign.rows(&wanted)?;
         Ok(Some(rows.iter().map(|row| text(row, 0).to_owned()).collect()))
     }
@@ -273,7 +274,8 @@ impl ForeignAccounts for Tables {
     fn names(&mut self, domain: &str, after: Option<&str>) -> Result<Vec<String>, ForeignFault> {
         let equal: Vec<_> = self.domain.iter().map(|column| (*column, ForeignKey::Text(domain))).collect();
         let wanted = WantedRows { distinct: true, ..WantedRows::of("users", &["username"], &equal) };
-        let rows = self.foreign.rows(&wanted.behind("username", after.map(ForeignKey::Text), NAMES))?;
+        let after = after.map(|name| [ForeignKey::Text(name)]);
+        let rows = self.foreign.rows(&wanted.behind(&["username"], after.as_ref().map(<[_; 1]>::as_slice), NAMES))?;
         Ok(rows.iter().map(|row| text(row, 0).to_owned()).collect())
     }
 
@@ -288,13 +290,14 @@ impl ForeignAccounts for Tables {
         Ok((password, parts))
     }
 
-    /// Reads a page of ejabberd's archive. The position is the time of a message, in microseconds.
+    /// Reads a page of ejabberd's archive. The position is the time of a message, in microseconds,
+    /// and the number of its row, as many may be of the same time.
     fn archive(
         &mut self,
         domain: &str,
         name: &str,
-        after: Option<i64>,
-    ) -> Result<(Vec<Element>, Option<i64>), ForeignFault> {
+        after: Option<ArchivePosition>,
+    ) -> Result<(Vec<Element>, Option<ArchivePosition>), ForeignFault> {
         if self.is_mongoose {
             return self.mongoose_archive(domain, name, after);
         }
@@ -303,20 +306,14 @@ impl ForeignAccounts for Tables {
         }
         let mut equal = vec![("username", ForeignKey::Text(name))];
         equal.extend(self.domain.map(|column| (column, ForeignKey::Text(domain))));
-        let wanted = WantedRows::of("archive", &["timestamp", "xml"], &equal);
-        let mut rows = self.foreign.rows(&wanted.behind("timestamp", after.map(ForeignKey::Number), MESSAGES))?;
-        let is_full = rows.len() == MESSAGES;
-        let newest = rows.last().map(|row| text(row, 0).to_owned());
-        // The messages of one microsecond may be divided by the end of the page. They then all come
-        // with the next page, unless they fill the whole page.
-        if let Some(newest) = newest.filter(|newest| is_full && rows.iter().any(|row| text(row, 0) != newest)) {
-            rows.retain(|row| text(row, 0) != newest);
-        }
-        let last = rows.last().and_then(|row| text(row, 0).parse().ok());
+        let wanted = WantedRows::of("archive", &["timestamp", "id", "xml"], &equal);
+        let after = ArchivePosition::keys(after);
+        let rows = self.foreign.rows(&wanted.behind(&["timestamp", "id"], after.as_deref(), MESSAGES))?;
+        let last = ArchivePosition::of(rows.last(), 2);
         let messages = rows.iter().map(|row| {
             let id = text(row, 0);
             let unix_ms = id.parse::<u64>().unwrap_or_default() / 1000;
-            archived(id, unix_ms, element(text(row, 1), "an archived message"))
+            archived(id, unix_ms, element(text(row, 2), "an archived message"))
         });
         Ok((messages.collect(), last))
     }

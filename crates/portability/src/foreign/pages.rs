@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use rookery_xml::{Element, Writer};
 
-use super::accounts::{ForeignAccounts, ForeignFault};
+use super::accounts::{ArchivePosition, ForeignAccounts, ForeignFault};
 use crate::input::InputWhose;
 use crate::{ARCHIVE, PIE};
 
@@ -21,7 +21,7 @@ pub(crate) struct Pages {
     names: VecDeque<String>,
     last: Option<String>,
     /// The account whose archive is being read, and the position in the archive.
-    archive: Option<(String, Option<i64>)>,
+    archive: Option<(String, Option<ArchivePosition>)>,
     state: PageState,
     page: Vec<u8>,
     at: usize,
@@ -110,7 +110,7 @@ impl Pages {
         Ok(())
     }
 
-    fn archive(&mut self, domain: &str, name: String, after: Option<i64>) -> Result<(), ForeignFault> {
+    fn archive(&mut self, domain: &str, name: String, after: Option<ArchivePosition>) -> Result<(), ForeignFault> {
         let (messages, last) = self.accounts.archive(domain, &name, after)?;
         messages.iter().for_each(|message| self.page.extend_from_slice(&inner(message)));
         match last {

@@ -7,7 +7,7 @@ use rookery_store::sql::foreign::{Foreign, ForeignKey, WantedRows};
 use rookery_xml::{Element, ns};
 use serde_json::{Map, Value};
 
-use super::accounts::{ForeignAccounts, ForeignFault, MESSAGES, NAMES};
+use super::accounts::{ArchivePosition, ForeignAccounts, ForeignFault, MESSAGES, NAMES};
 use super::credentials::{CredentialTexts, hash_of};
 use super::elements::{archived, configure, damaged, element, item, nodes, request, roster_item, text};
 use super::json::{notes, stanza, table, value};
@@ -44,13 +44,14 @@ impl ProsodyTables {
     fn entries(
         &mut self,
         (domain, name, store): (&str, &str, &str),
-        after: Option<i64>,
-    ) -> Result<(Vec<ProsodyEntry>, Option<i64>), ForeignFault> {
+        after: Option<ArchivePosition>,
+    ) -> Result<(Vec<ProsodyEntry>, Option<ArchivePosition>), ForeignFault> {
         let equal =
             [("host", ForeignKey::Text(domain)), ("user", ForeignKey::Text(name)), ("store", ForeignKey::Text(store))];
         let wanted = WantedRows::of("prosodyarchive", &["sort_id", "key", "when", "with", "value"], &equal);
-        let rows = self.foreign.rows(&wanted.behind("sort_id", after.map(ForeignKey::Number), MESSAGES))?;
-        let last = rows.last().and_then(|row| text(row, 0).parse().ok());
+        let after = ArchivePosition::keys(after);
+        let rows = self.foreign.rows(&wanted.behind(&["sort_id"], after.as_deref(), MESSAGES))?;
+        let last = ArchivePosition::of(rows.last(), 1);
         let entries = rows.iter().map(|row| ProsodyEntry {
             key: text(row, 1).to_owned(),
             // Older tables have whole seconds, newer tables fractions.
@@ -132,7 +133,7 @@ struct ProsodyEntry {
 impl ForeignAccounts for ProsodyTables {
     fn domains(&mut self) -> Result<Option<Vec<String>>, ForeignFault> {
         let equal = [("store", ForeignKey::Text("accounts"))];
-        let wanted = WantedRows { distinct: true, order: Some("host"), ..WantedRows::of("prosody", &["host"], &equal) };
+        let wanted = WantedRows { distinct: true, order: &["host"], ..WantedRows::of("prosody", &["host"], &equal) };
         let rows = self.foreign.rows(&wanted)?;
         Ok(Some(rows.iter().map(|row| text(row, 0).to_owned()).collect()))
     }
@@ -140,7 +141,8 @@ impl ForeignAccounts for ProsodyTables {
     fn names(&mut self, domain: &str, after: Option<&str>) -> Result<Vec<String>, ForeignFault> {
         let equal = [("host", ForeignKey::Text(domain)), ("store", ForeignKey::Text("accounts"))];
         let wanted = WantedRows { distinct: true, ..WantedRows::of("prosody", &["user"], &equal) };
-        let rows = self.foreign.rows(&wanted.behind("user", after.map(ForeignKey::Text), NAMES))?;
+        let after = after.map(|name| [ForeignKey::Text(name)]);
+        let rows = self.foreign.rows(&wanted.behind(&["user"], after.as_ref().map(<[_; 1]>::as_slice), NAMES))?;
         Ok(rows.iter().map(|row| text(row, 0).to_owned()).collect())
     }
 
@@ -163,8 +165,8 @@ impl ForeignAccounts for ProsodyTables {
         &mut self,
         domain: &str,
         name: &str,
-        after: Option<i64>,
-    ) -> Result<(Vec<Element>, Option<i64>), ForeignFault> {
+        after: Option<ArchivePosition>,
+    ) -> Result<(Vec<Element>, Option<ArchivePosition>), ForeignFault> {
         let (entries, last) = self.entries((domain, name, "archive"), after)?;
         let messages = entries.into_iter().map(|entry| archived(&entry.key, entry.unix_ms, entry.element));
         Ok((messages.collect(), last))

@@ -35,10 +35,12 @@ pub struct WantedRows<'a> {
     pub columns: &'a [&'a str],
     /// The columns with the values that they must have.
     pub equal: &'a [(&'a str, ForeignKey<'a>)],
-    /// Only rows with a higher value than this in the column by which they are ordered.
-    pub after: Option<ForeignKey<'a>>,
-    /// The column by which rows are ordered.
-    pub order: Option<&'a str>,
+    /// The columns by which rows are ordered.
+    pub order: &'a [&'a str],
+    /// Only rows behind the one that has these values in those columns, one for each of them. Rows
+    /// that share the values with others may be lost between two pages, so together they have to be
+    /// unique.
+    pub after: Option<&'a [ForeignKey<'a>]>,
     /// True to return equal rows once.
     pub distinct: bool,
     /// The most rows that are read.
@@ -60,12 +62,12 @@ pub type TextRow = Vec<Option<String>>;
 impl<'a> WantedRows<'a> {
     /// Selects all rows of a table that have these values.
     pub fn of(table: &'a str, columns: &'a [&'a str], equal: &'a [(&'a str, ForeignKey<'a>)]) -> Self {
-        WantedRows { table, columns, equal, after: None, order: None, distinct: false, limit: usize::MAX }
+        WantedRows { table, columns, equal, order: &[], after: None, distinct: false, limit: usize::MAX }
     }
 
-    /// Orders the rows by a column, and leaves out those up to a value.
-    pub fn behind(self, order: &'a str, after: Option<ForeignKey<'a>>, limit: usize) -> Self {
-        WantedRows { order: Some(order), after, limit, ..self }
+    /// Orders the rows by columns, and leaves out those up to the row with these values.
+    pub fn behind(self, order: &'a [&'a str], after: Option<&'a [ForeignKey<'a>]>, limit: usize) -> Self {
+        WantedRows { order, after, limit, ..self }
     }
 }
 
@@ -118,7 +120,8 @@ impl Foreign {
     /// The error of the engine, also if there is no such table or column.
     pub fn rows(&mut self, wanted: &WantedRows<'_>) -> Result<Vec<TextRow>, StoreError> {
         let text = self.text(text(wanted, self.connection.dialect()));
-        let keys = wanted.equal.iter().map(|(_, key)| *key).chain(wanted.after);
+        let after = wanted.after.unwrap_or_default();
+        let keys = wanted.equal.iter().map(|(_, key)| *key).chain(after.first().copied()).chain(after.iter().copied());
         let values: Vec<_> = keys.map(ForeignKey::value).chain([SqlValue::number(wanted.limit as u64)]).collect();
         let mut rows = Vec::new();
         self.connection.query(text, &values, &mut |row| {
@@ -190,8 +193,25 @@ fn text(wanted: &WantedRows<'_>, dialect: Dialect) -> String {
         ),
     });
     let equal = wanted.equal.iter().map(|(column, key)| format!("{} = {}", quoted(column), key.place(dialect)));
-    let after =
-        wanted.order.zip(wanted.after).map(|(column, key)| format!("{} > {}", quoted(column), key.place(dialect)));
+    // Not every engine finds the first row by an index if two columns are compared at once.
+    let compared = |column: &str, key: ForeignKey<'_>| match (key, dialect) {
+        // These columns may have an order of their own, in which some names are even equal.
+        (ForeignKey::Text(_), Dialect::Mysql) => format!("CAST(CONVERT({} USING utf8mb4) AS BINARY)", quoted(column)),
+        _ => quoted(column),
+    };
+    let after = wanted.after.and_then(|after| {
+        let keys = || wanted.order.iter().zip(after);
+        let (first, key) = keys().next()?;
+        let columns: Vec<_> = keys().map(|(column, key)| compared(column, *key)).collect();
+        let places: Vec<_> = keys().map(|(_, key)| key.place(dialect)).collect();
+        Some(format!(
+            "{} >= {} AND ({}) > ({})",
+            compared(first, *key),
+            key.place(dialect),
+            columns.join(", "),
+            places.join(", ")
+        ))
+    });
     let conditions: Vec<_> = equal.chain(after).collect();
     let mut text = String::from(if wanted.distinct { "SELECT DISTINCT " } else { "SELECT " });
     text.push_str(&columns.collect::<Vec<_>>().join(", "));
@@ -199,12 +219,14 @@ fn text(wanted: &WantedRows<'_>, dialect: Dialect) -> String {
     if !conditions.is_empty() {
         text.push_str(&format!(" WHERE {}", conditions.join(" AND ")));
     }
-    if let Some(order) = wanted.order {
-        match wanted.distinct {
+    if !wanted.order.is_empty() {
+        let order: Vec<_> = match wanted.distinct {
             // Equal rows can only be ordered by the data that is read from them.
-            true => text.push_str(" ORDER BY 1"),
-            false => text.push_str(&format!(" ORDER BY {}", quoted(order))),
-        }
+            true => (1..=wanted.order.len()).map(|number| number.to_string()).collect(),
+            // A bare name would mean the text that is read, which orders numbers by their digits.
+            false => wanted.order.iter().map(|column| format!("{}.{}", quoted(wanted.table), quoted(column))).collect(),
+        };
+        text.push_str(&format!(" ORDER BY {}", order.join(", ")));
     }
     text.push_str(" LIMIT ?");
     text
