@@ -18,8 +18,8 @@ use rookery_store::pubsub::{Created, NodeRoom, NodeSubscription};
 use rookery_store::sql::foreign::{Foreign, ForeignKey, WantedRows};
 use rookery_store::sql::{Severity, SqlStore};
 use rookery_store::{
-    Accounts, Archive, ArchiveOf, ArchiveQuery, ArchivedMessage, Edit, Invitation, Invitations, Pubsub, Purpose,
-    RosterItem, Rosters, Stores, Subscription, wait,
+    Accounts, Affiliated, Affiliation, Archive, ArchiveOf, ArchiveQuery, ArchivedMessage, Edit, Invitation,
+    Invitations, Pubsub, Purpose, RoomDocument, RoomStore, RosterItem, Rosters, Stores, Subscription, wait,
 };
 use std::sync::Arc;
 use std::thread;
@@ -31,6 +31,7 @@ engines::tests! {
     killed_connections_lose_and_double_nothing,
     ten_servers_start_at_once,
     what_is_too_much_for_a_statement_goes_in_several,
+    affiliations_of_many_take_few_statements,
     rows_that_the_server_cannot_have_written_are_told,
     servers_whose_clocks_differ_share_a_database,
     a_database_of_another_program_is_refused,
@@ -180,6 +181,27 @@ fn what_is_too_much_for_a_statement_goes_in_several<S: EngineServer>() {
     let entries: Vec<_> = (0..MANY).map(|name| (format!("{name:06}"), vec![1])).collect();
     wait(stores.meta.set_entries("list", entries.clone())).expect("a list");
     assert_eq!(wait(stores.meta.entries("list")), Ok(entries));
+}
+
+/// Each statement is a round trip, for which everyone waits whose operations are in the same lane.
+fn affiliations_of_many_take_few_statements<S: EngineServer>() {
+    let Some(server) = S::start() else { return };
+    let store = S::open(&server.database(), 2);
+    let room = Jid::parse("coven@chat.a.example").expect("an address");
+    let user = |number: usize| Jid::parse(&format!("user{number:04}@a.example")).expect("an address");
+    let (users, before) = ((0..3000).map(user), store.statements());
+    wait(RoomStore::put(&store, room.as_ref(), RoomDocument::default())).expect("a room");
+    let affiliated = |user, affiliation| Affiliated { user, affiliation, nick: None, reason: None };
+    // The last one counts of what is said of a user.
+    let outcasts = users.clone().map(|user| affiliated(user, Affiliation::Outcast));
+    let members = users.map(|user| affiliated(user, Affiliation::Member));
+    let all = outcasts.chain(members.clone()).collect();
+    assert_eq!(wait(store.affiliate(room.as_ref(), all)), Ok(true));
+    assert_eq!(wait(store.affiliate(room.as_ref(), members.clone().collect())), Ok(true));
+    let statements = store.statements() - before;
+    assert!(statements < 100, "{statements} statements");
+    let loaded = wait(RoomStore::load(&store, room.as_ref())).expect("an answer").expect("a room");
+    assert_eq!(loaded.affiliations, members.collect::<Vec<_>>());
 }
 
 /// More than 65 535, however many values each has.

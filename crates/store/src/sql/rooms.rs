@@ -2,8 +2,10 @@
 
 use super::connection::{Row, SqlConnection, SqlValue, account_values, all, one};
 use super::dialect::{DialectText, locking};
+use super::many::{Among, Rows};
 use crate::{Affiliated, Affiliation, ListedRoom, RoomDocument, StoreError, StoredRoom};
 use rookery_jid::{Jid, JidRef};
+use std::collections::BTreeMap;
 
 pub(crate) fn list(c: &mut dyn SqlConnection, host: &str) -> Result<Vec<ListedRoom>, StoreError> {
     all(c, LIST, &[SqlValue::Text(host)], |row| {
@@ -79,16 +81,18 @@ pub(crate) fn affiliate(
 ) -> Result<bool, StoreError> {
     let head = ID.on(c.dialect());
     let Some(id) = one(c, head, &account_values(room), |row| row.integer(0))? else { return Ok(false) };
+    let id = SqlValue::Integer(id);
     let text = |text| if let Some(text) = text { SqlValue::Text(text) } else { SqlValue::Null };
-    for change in changes {
-        let (id, user) = (SqlValue::Integer(id), SqlValue::Text(change.user.bare_str()));
-        c.execute(REMOVE_AFFILIATION, &[id, user])?;
-        if change.affiliation != Affiliation::None {
-            let affiliation = SqlValue::Integer(number(change.affiliation));
-            let values = [id, user, affiliation, text(change.nick.as_deref()), text(change.reason.as_deref())];
-            c.execute(INSERT_AFFILIATION, &values)?;
-        }
-    }
+    // Of several changes of one user, the last holds.
+    let changes: BTreeMap<_, _> = changes.iter().map(|change| (change.user.bare_str(), change)).collect();
+    let users: Vec<_> = changes.keys().map(|user| SqlValue::Text(user)).collect();
+    REMOVE_AFFILIATIONS.execute(c, (&[id], &users, &[]))?;
+    let stay = changes.iter().filter(|(_, change)| change.affiliation != Affiliation::None);
+    let rows = stay.map(|(user, change)| {
+        let affiliation = SqlValue::Integer(number(change.affiliation));
+        [id, SqlValue::Text(user), affiliation, text(change.nick.as_deref()), text(change.reason.as_deref())]
+    });
+    INSERT_AFFILIATIONS.insert(c, &rows.collect::<Vec<_>>())?;
     Ok(true)
 }
 
@@ -156,12 +160,12 @@ const INSERT: &str = "\
 /// Values: host, localpart.
 const REMOVE: &str = "DELETE FROM rooms WHERE host = ? AND localpart = ?";
 
-/// Values: room, user.
-const REMOVE_AFFILIATION: &str = "DELETE FROM room_affiliations WHERE room = ? AND member = ?";
+/// Values: room, users.
+static REMOVE_AFFILIATIONS: Among = Among::new("DELETE FROM room_affiliations WHERE room = ? AND member IN ", "");
 
-/// Values: room, user, affiliation, nick, reason.
-const INSERT_AFFILIATION: &str =
-    "INSERT INTO room_affiliations (room, member, affiliation, nick, reason) SELECT ?, ?, ?, ?, ?";
+/// Values of a row: room, user, affiliation, nick, reason.
+static INSERT_AFFILIATIONS: Rows =
+    Rows::new("INSERT INTO room_affiliations (room, member, affiliation, nick, reason) VALUES", "(?, ?, ?, ?, ?)");
 
 /// Values: user.
 const FORGET: &str = "DELETE FROM room_affiliations WHERE member = ?";
@@ -197,8 +201,8 @@ pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
         UPDATE,
         INSERT,
         REMOVE,
-        REMOVE_AFFILIATION,
-        INSERT_AFFILIATION,
+        REMOVE_AFFILIATIONS,
+        INSERT_AFFILIATIONS,
         FORGET,
         OF_USERS,
         REMOVE_OF_USERS,
