@@ -1,7 +1,7 @@
 //! The default stores of a server in tests: in memory, or in a database.
 
-use std::env;
 use std::sync::{Arc, LazyLock};
+use std::{env, fs};
 
 mod emptied;
 
@@ -21,8 +21,17 @@ pub(crate) fn stores() -> Stores {
     match env::var(ENGINE).as_deref() {
         Err(_) | Ok("memory") => Memory::stores(),
         Ok("sqlite") => {
+            // The tables are created once, and each file is a copy.
+            static EMPTY: LazyLock<Vec<u8>> = LazyLock::new(|| {
+                let folder = tempfile::tempdir().expect("a temporary folder");
+                let file = folder.path().join("rookery.db");
+                sqlite::migrate(&file, false).expect("a new database");
+                fs::read(file).expect("the file")
+            });
             let folder = tempfile::tempdir().expect("a temporary folder");
-            let store = sqlite::open(&folder.path().join("rookery.db"), &sqlite::SqliteOptions::default());
+            let file = folder.path().join("rookery.db");
+            fs::write(&file, &*EMPTY).expect("a file");
+            let store = sqlite::open(&file, &sqlite::SqliteOptions::default());
             at_once(Stores::of(Arc::new(store.expect("a new database"))), folder)
         }
         Ok("postgres") => {
