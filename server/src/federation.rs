@@ -53,7 +53,7 @@ pub fn load(
         return Ok(None);
     }
     let trust = Arc::new(trust(config)?);
-    let asked = asked(config, Some(&trust));
+    let asked = dns_settings(config, Some(&trust));
     let dns = match old.filter(|old| old.asked == asked).and_then(|old| old.dns.clone()) {
         _ if !has_others => None,
         Some(dns) => Some(dns),
@@ -95,7 +95,7 @@ fn uncertified(certificates: &[ServerCertificate], domains: &[String]) -> Vec<Bo
 
 /// Returns the settings of DNS queries. They include the web if the operator enables it and there
 /// are authorities to verify its certificates.
-pub fn asked(config: &ServerConfig, trust: Option<&Arc<Trust>>) -> rookery_resolver::ResolverSettings {
+pub fn dns_settings(config: &ServerConfig, trust: Option<&Arc<Trust>>) -> rookery_resolver::ResolverSettings {
     let given = &config.federation;
     let web = |trust: &Arc<Trust>| DocumentWeb::new(trust.clone(), given.allow_private_addresses);
     rookery_resolver::ResolverSettings {

@@ -82,7 +82,7 @@ pub fn run(args: &Peers) -> BenchOutcome<()> {
         let name = format!("[{}/{}] {} on {}", number + 1, runs.len(), load.name, peer.name());
         println!("{name} …");
         let result = measured(load, *peer);
-        println!("{name}: {}", told(&result));
+        println!("{name}: {}", summary_of(&result));
         failed += usize::from(!result.is_done());
         let file = args.out.join(format!("{}-{}.json", load.name, peer.name()));
         result.write(&file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -150,7 +150,8 @@ fn measured(load: &ProgramLoad, peer: PeerServer) -> RunResult {
     result
 }
 
-fn told(result: &RunResult) -> String {
+/// Returns a result as one line for the terminal.
+fn summary_of(result: &RunResult) -> String {
     if !result.is_done() {
         return format!("FAILED: {}", result.ended);
     }

@@ -14,7 +14,7 @@ pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
     if wanted.is_empty() || !config.acme.enabled {
         return;
     }
-    let lookups = match Lookups::new(&federation::asked(config, None)) {
+    let lookups = match Lookups::new(&federation::dns_settings(config, None)) {
         Ok(lookups) => lookups,
         Err(failure) => return report.warn(ACME, format!("DNS can't be asked: {failure}")),
     };

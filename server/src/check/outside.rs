@@ -28,7 +28,7 @@ use crate::folder::Folder;
 /// Checks the domains of a configuration from outside; `name_servers` replace those of the
 /// configuration, if there are any.
 pub fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Folder, name_servers: &[SocketAddr]) {
-    let mut asked = federation::asked(config, None);
+    let mut asked = federation::dns_settings(config, None);
     if !name_servers.is_empty() {
         asked.servers = name_servers.to_vec();
     }
@@ -42,7 +42,7 @@ pub fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Folder, na
     let mut tried = BTreeSet::new();
     for domain in &config.domains {
         let Some(name) = ascii(&domain.name) else { continue };
-        for wanted in wanted(config, domain, &name) {
+        for wanted in ports_of(config, domain, &name) {
             let found = match wanted.targets(&lookups, &name) {
                 Ok(found) => found,
                 Err(words) => {
@@ -163,7 +163,8 @@ struct WantedPort {
     otherwise: Option<(String, u16)>,
 }
 
-fn wanted(config: &ServerConfig, domain: &DomainConfig, name: &str) -> Vec<WantedPort> {
+/// Returns the ports that should be reachable for a domain.
+fn ports_of(config: &ServerConfig, domain: &DomainConfig, name: &str) -> Vec<WantedPort> {
     let listen = &config.listen;
     let at_domain = |port| Some((name.to_owned(), port));
     let mut all = Vec::new();

@@ -10,7 +10,7 @@ use crate::setup::records::{self, Look};
 pub fn look(report: &mut CheckReport, config: &ServerConfig) {
     let addresses = machine::public_addresses();
     let wanted = records::wanted(config, &addresses, config.federates());
-    let looks = match records::look(&federation::asked(config, None), &wanted, &addresses) {
+    let looks = match records::look(&federation::dns_settings(config, None), &wanted, &addresses) {
         Ok(looks) => looks,
         Err(failure) => return report.warn(ABOUT, format!("DNS can't be asked: {failure}")),
     };

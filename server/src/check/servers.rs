@@ -33,7 +33,7 @@ pub fn ask(report: &mut CheckReport, config: &ServerConfig) {
     }
     // `look` reports faults in them.
     let trust = federation::trust(config).ok().map(Arc::new);
-    let asked = federation::asked(config, trust.as_ref());
+    let asked = federation::dns_settings(config, trust.as_ref());
     for domain in config.domains.iter().filter(|domain| config.federation_of(domain).enabled) {
         let (lines, found) = rookery_resolver::explain(&asked, &domain.name);
         for line in lines {

@@ -108,7 +108,7 @@ pub fn looker(config: &ServerConfig) -> Looker {
     Looker::new(move |domain| {
         let addresses = machine::public_addresses();
         let wanted = wanted_of(&config, domain, &addresses);
-        let looks = look(&federation::asked(&config, None), &wanted, &addresses);
+        let looks = look(&federation::dns_settings(&config, None), &wanted, &addresses);
         let looks = looks.map_err(|failure| failure.to_string())?;
         Ok(wanted.iter().zip(looks).map(|(record, look)| shown(record, look)).collect())
     })

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{PeerServer, Population, child, program, started, told, write};
+use super::{PeerServer, Population, child, program, started, summary_of, write};
 use crate::engine::{TRANSPORTS, Transport, parser};
 use crate::result::RunResult;
 use crate::{BenchOutcome, process};
@@ -57,7 +57,7 @@ impl WebsocketVsBosh {
         for round in 1..=self.rounds.max(1) {
             for ((peer, transport), results) in kinds.iter().zip(&mut all) {
                 let result = self.measured(*peer, *transport);
-                println!("[{round}/{}] {}: {}", self.rounds, result.server, told(&result));
+                println!("[{round}/{}] {}: {}", self.rounds, result.server, summary_of(&result));
                 let name = format!("{}-{}-{round}.json", peer.name().to_lowercase(), transport.label());
                 let file = self.out.join(name);
                 result.write(&file).map_err(|error| format!("{}: {error}", file.display()))?;

@@ -30,5 +30,5 @@ fn a_server_that_does_not_come_up_costs_its_own_runs_only() {
     let load = &program::loads(true)[0];
     let result = load.nothing("it ended while it started");
     assert!(!result.is_done());
-    assert!(told(&result).starts_with("FAILED: it ended"));
+    assert!(summary_of(&result).starts_with("FAILED: it ended"));
 }

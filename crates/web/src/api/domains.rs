@@ -28,7 +28,7 @@ pub(super) async fn get(call: ApiCall) -> Result<ApiReply, Problem> {
             "name": module.name(),
             "summary": module.summary(),
             "enabled": options.is_some(),
-            "options": options.map_or_else(Map::new, |options| written(module.options(), options)),
+            "options": options.map_or_else(Map::new, |options| json_of(module.options(), options)),
         })
     });
     let modules: Vec<_> = modules.collect();
@@ -83,7 +83,8 @@ fn on(domain: &Domain) -> Vec<&'static str> {
     names
 }
 
-fn written(specs: &[OptionSpec], options: &Options) -> Map<String, Value> {
+/// Returns the options of a module as JSON, by their keys.
+fn json_of(specs: &[OptionSpec], options: &Options) -> Map<String, Value> {
     specs.iter().map(|spec| (spec.key.to_owned(), shown(spec, options))).collect()
 }
 

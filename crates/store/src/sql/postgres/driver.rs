@@ -121,7 +121,7 @@ impl PostgresDriver {
         Ok(messages.into_iter().filter_map(first).collect())
     }
 
-    fn told(&mut self, failed: StatementFailed) -> StoreError {
+    fn error_of(&mut self, failed: StatementFailed) -> StoreError {
         match failed {
             StatementFailed::Database(error) => self.failed(&error),
             StatementFailed::TooMuch => self.lost(TOO_MUCH),
@@ -159,7 +159,7 @@ impl PostgresDriver {
         let Some(session) = &self.session else { return Err(self.lost("not connected")) };
         match within(&self.runtime, self.limit, answers(&session.client, statements)) {
             Ok(Ok(messages)) => Ok(messages),
-            Ok(Err(failed)) => Err(self.told(failed)),
+            Ok(Err(failed)) => Err(self.error_of(failed)),
             Err(why) => Err(self.unanswered(&why)),
         }
     }
@@ -301,7 +301,7 @@ impl RemoteConnection for PostgresDriver {
             Ok(both) => both,
             Err(why) => return Err(self.unanswered(&why)),
         };
-        let began = began.map_err(|failed| self.told(failed))?;
+        let began = began.map_err(|failed| self.error_of(failed))?;
         if begin.is_some()
             && let Err(StatementFailed::Database(error)) = &ran
         {
@@ -311,7 +311,7 @@ impl RemoteConnection for PostgresDriver {
         if begin.is_some() {
             self.has_begun(&began, is_guarded)?;
         }
-        ran.map_err(|failed| self.told(failed))
+        ran.map_err(|failed| self.error_of(failed))
     }
 
     fn read_epoch(&mut self) -> Result<Option<i64>, StoreError> {
