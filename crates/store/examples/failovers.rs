@@ -25,9 +25,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut named = |names: &[&str]| arguments.next_if(|argument| names.contains(&argument.as_str()));
     let engine = named(&["postgresql", "mariadb"]).unwrap_or("postgresql".into());
     let trouble = match named(&["killed", "frozen", "silent"]).as_deref() {
-        Some("frozen") => Trouble::Frozen,
-        Some("silent") => Trouble::Silent,
-        _ => Trouble::Killed,
+        Some("frozen") => FailoverTrouble::Frozen,
+        Some("silent") => FailoverTrouble::Silent,
+        _ => FailoverTrouble::Killed,
     };
     let times = arguments.next().map_or(Ok(100), |times| times.parse())?;
     match engine.as_str() {
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// The ways in which a primary is taken away.
 #[derive(Clone, Copy)]
-enum Trouble {
+enum FailoverTrouble {
     /// Its processes end, and its connections with them.
     Killed,
     /// Its processes stop, and its connections stay.
@@ -48,13 +48,13 @@ enum Trouble {
 }
 
 /// A database server that is reached through a socket, and whose stores can be opened.
-trait Opened: Followed {
+trait OpenedStore: Followed {
     fn stores(address: &str) -> Result<Stores, Box<dyn Error>>;
 
     fn socket(&self) -> PathBuf;
 }
 
-impl Opened for Postgres {
+impl OpenedStore for Postgres {
     fn stores(address: &str) -> Result<Stores, Box<dyn Error>> {
         let options = postgres::PostgresOptions::at(postgres::PostgresAddress::parse(address)?);
         Ok(Stores::of(Arc::new(postgres::open(&postgres::PostgresOptions { trusts_durability: true, ..options })?)))
@@ -65,7 +65,7 @@ impl Opened for Postgres {
     }
 }
 
-impl Opened for Mariadb {
+impl OpenedStore for Mariadb {
     fn stores(address: &str) -> Result<Stores, Box<dyn Error>> {
         let options = mysql::MysqlOptions::at(mysql::MysqlAddress::parse(address)?);
         Ok(Stores::of(Arc::new(mysql::open(&mysql::MysqlOptions { trusts_durability: true, ..options })?)))
@@ -78,7 +78,7 @@ impl Opened for Mariadb {
 
 /// Fails over this many times, and prints the outcome of all writes and the times until the
 /// standbys were written to.
-fn fail_over<S: Opened>(trouble: Trouble, times: usize) -> Result<(), Box<dyn Error>> {
+fn fail_over<S: OpenedStore>(trouble: FailoverTrouble, times: usize) -> Result<(), Box<dyn Error>> {
     let (start, mut waits) = (Instant::now(), Vec::new());
     let mut pair = Pair::<S>::start();
     for _ in 0..times {
@@ -95,9 +95,9 @@ fn fail_over<S: Opened>(trouble: Trouble, times: usize) -> Result<(), Box<dyn Er
             thread::sleep(Duration::from_millis(500));
             let begin = Instant::now();
             match trouble {
-                Trouble::Killed => pair.kill(),
-                Trouble::Frozen => pair.freeze(),
-                Trouble::Silent => way.stand(true),
+                FailoverTrouble::Killed => pair.kill(),
+                FailoverTrouble::Frozen => pair.freeze(),
+                FailoverTrouble::Silent => way.stand(true),
             }
             let earlier = pair.take_over();
             let promoted = begin.elapsed();

@@ -31,8 +31,8 @@ pub struct QueueBounds {
     /// The most waiting operations; further ones fail with [`StoreError::Busy`] at once. Those that
     /// carry data to write may have half of the places.
     pub operations: usize,
-    /// The most bytes that the waiting operations carry together. Those that carry data to write may
-    /// have half of them. An operation is always accepted if the queue is empty.
+    /// The most bytes that the waiting operations carry together. Those that carry data to write
+    /// may have half of them. An operation is always accepted if the queue is empty.
     pub bytes: usize,
 }
 
