@@ -25,7 +25,7 @@ MODULES = [
     "examples",
 ]
 # This limit measures nothing: it ends a scenario that would wait for ever.
-PATIENCE = 90
+PATIENCE = 150
 # The exit code of a scenario that ran out of time, as a whole or in one wait. On a busy machine
 # this says little, and the caller tries it once more. A wrong result is a failure at once.
 OUT_OF_TIME = os.EX_TEMPFAIL
