@@ -231,16 +231,32 @@ pub(crate) fn noted_version<D: RemoteConnection + Migrating>(
     database: &mut D,
     [has_schema, our_names, versions]: [&str; 3],
 ) -> Result<i64, StoreError> {
-    if database.column(has_schema)?.is_empty() {
-        let tables = database.column(our_names)?;
-        return if tables.is_empty() { Ok(0) } else { Err(StoreError::Foreign(database.place().into())) };
-    }
+    let rows = rows_of_versions(|query| database.column(query), [has_schema, our_names, versions])?;
+    let Some(rows) = rows else { return Err(StoreError::Foreign(database.place().into())) };
     let read = |row: &String| {
         let (version, checksum) = row.split_once(' ').unwrap_or_default();
         (version.parse().unwrap_or_default(), checksum.to_owned())
     };
-    let applied: Vec<_> = database.column(versions)?.iter().map(read).collect();
+    let applied: Vec<_> = rows.iter().map(read).collect();
     compare(&applied, database.changes()).map_err(|reason| StoreError::Unfit(database.engine(reason)))
+}
+
+/// Reads the rows of the table of versions, without any if the database is empty. Returns `None` if
+/// it is another program's. The queries are those of [`noted_version`].
+///
+/// Another server may create the schema between two queries. The table of versions is its first, so
+/// it is looked for after the others: tables that are there without it aren't ours.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn rows_of_versions(
+    mut column: impl FnMut(&str) -> Result<Vec<String>, StoreError>,
+    [has_schema, our_names, versions]: [&str; 3],
+) -> Result<Option<Vec<String>>, StoreError> {
+    let has_our_names = !column(our_names)?.is_empty();
+    match column(has_schema)?.is_empty() {
+        false => column(versions).map(Some),
+        true if has_our_names => Ok(None),
+        true => Ok(Some(Vec::new())),
+    }
 }
 
 /// Returns the steps that a database has not gone through.
@@ -358,4 +374,47 @@ const RUNS_FROM: &str = "SELECT runs_from FROM rookery_schema WHERE version = ?"
 #[cfg(test)]
 pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![RUNS_FROM]
+}
+
+#[cfg(all(test, any(feature = "postgres", feature = "mysql")))]
+mod tests {
+    use super::*;
+
+    /// Reads versions from a database whose tables are those of `tables` at the time of each query:
+    /// the name of the table of versions, and of another one.
+    fn read(tables: [&[&str]; 3]) -> Option<Vec<String>> {
+        let mut moments = tables.into_iter();
+        let column = |query: &str| {
+            let present = moments.next().expect("three queries");
+            Ok(present.iter().filter(|table| **table == query).map(|table| (*table).to_owned()).collect())
+        };
+        rows_of_versions(column, ["versions", "accounts", "versions"]).unwrap()
+    }
+
+    #[test]
+    fn a_database_with_tables_of_another_program_is_foreign() {
+        assert_eq!(read([&["accounts"]; 3]), None);
+    }
+
+    #[test]
+    fn an_empty_database_has_no_versions() {
+        assert_eq!(read([&[]; 3]), Some(Vec::new()));
+    }
+
+    #[test]
+    fn a_schema_that_another_server_creates_meanwhile_is_never_foreign() {
+        // The moments at which each of the two tables appears, the table of versions first.
+        for first in 0..4 {
+            for second in first..4 {
+                let at = |moment: usize| -> &[&str] {
+                    match (moment >= first, moment >= second) {
+                        (true, true) => &["versions", "accounts"],
+                        (true, false) => &["versions"],
+                        _ => &[],
+                    }
+                };
+                assert!(read([at(0), at(1), at(2)]).is_some(), "{first} {second}");
+            }
+        }
+    }
 }
