@@ -2,10 +2,12 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::process;
 use std::rc::Rc;
 
 use rookery_jid::Jid;
-use rookery_store::Stores;
+use rookery_store::meta::WRITTEN_BESIDE;
+use rookery_store::{StoreError, Stores, wait};
 
 use super::PIE;
 use super::account::ImportedAccount;
@@ -58,9 +60,21 @@ fn from_input(
 ) -> (ImportCounts, Result<(), ImportError>) {
     let documents = documents();
     let private = private(&documents).unwrap_or_default();
+    let begun_ms = terms.unix_ms;
     let mut import = RunningImport { stores, terms, documents, private, importer, counts: ImportCounts::default() };
-    let walked = opened.and_then(|mut input| import.file(&mut input));
+    let walked = opened.and_then(|mut input| {
+        mark(stores, begun_ms, "begins")?;
+        let walked = import.file(&mut input);
+        let marked = mark(stores, begun_ms, "ends");
+        walked.and(marked.map_err(ImportError::from))
+    });
     (import.counts, walked)
+}
+
+/// Tells servers that use the database already that something they have read of it may be wrong.
+fn mark(stores: &Stores, begun_ms: u64, moment: &str) -> Result<(), StoreError> {
+    let text = format!("the import of {begun_ms} {moment}, process {}", process::id());
+    wait(stores.meta.put(WRITTEN_BESIDE, text.into_bytes()))
 }
 
 impl RunningImport<'_> {

@@ -1,5 +1,11 @@
 //! Export and import (XEP-0227).
 
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rookery_xml::Element;
+
+use super::person::{self, PASSWORD, Person};
 use super::rig::CliRig;
 
 /// An export of another server: the examples of the standard, with the additions of ejabberd and
@@ -161,4 +167,50 @@ fn broken_files_are_told_with_their_line() {
     rig.run(&["user", "import", "other.xml", "--allow-short"]).failed(1, "this is not an export of accounts");
     rig.run(&["user", "export", "nobody@localhost", "nobody.xml"]).failed(1, "there is no account nobody@localhost");
     assert!(!rig.path("nobody.xml").exists());
+}
+
+/// A running server looks for nodes only of those accounts that have some. It learns of what an
+/// import has created, without a restart.
+#[test]
+fn nodes_that_are_imported_beside_a_running_server_are_found() {
+    let rig = CliRig::fresh();
+    let (_server, said) = rig.serve();
+    person::add(&rig, "romeo");
+    let certificate = person::certificate(&rig);
+    // The server reads which accounts have nodes.
+    wants_bookmarks(&mut Person::log_in(&said, &certificate, "romeo"));
+    let with_password = FOREIGN.replace("password='secret'", &format!("password='{PASSWORD}'"));
+    rig.write("all.xml", &with_password);
+    rig.run(&["user", "import", "all.xml", "--allow-short"]);
+    let until = Instant::now() + Duration::from_secs(60);
+    while !wants_bookmarks(&mut Person::log_in(&said, &certificate, "juliet")) {
+        assert!(Instant::now() < until, "her bookmarks never come");
+    }
+}
+
+/// Announces an interest in bookmarks, and returns whether an item of them comes.
+fn wants_bookmarks(person: &mut Person) -> bool {
+    // Of a hash that is wrong, the server asks every client.
+    person.say(
+        "<presence><c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='urn:test' ver='AAAA'/></presence>",
+    );
+    let asked = person.hear(|stanza| stanza.attr("type") == Some("get"));
+    let (id, from) = (asked.attr("id").expect("an id"), asked.attr("from").expect("a sender"));
+    person.say(&format!(
+        "<iq type='result' id='{id}' to='{from}'>\
+         <query xmlns='http://jabber.org/protocol/disco#info' node='urn:test#AAAA'>\
+         <identity category='client' type='pc' name='Test'/><feature var='urn:xmpp:bookmarks:1+notify'/></query></iq>\
+         <iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>"
+    ));
+    // The answer may overtake an item that is read from the store, so a second one is waited for.
+    let is_ping = |stanza: &Element| stanza.attr("id") == Some("p");
+    let is_item =
+        |stanza: &Element| stanza.name() == "message" && stanza.children().any(|child| child.name() == "event");
+    let mut is_told = is_item(&person.hear(|stanza| is_ping(stanza) || is_item(stanza)));
+    if !is_told {
+        thread::sleep(Duration::from_millis(500));
+        person.say("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>");
+        is_told = is_item(&person.hear(|stanza| is_ping(stanza) || is_item(stanza)));
+    }
+    is_told
 }

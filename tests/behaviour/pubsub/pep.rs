@@ -4,6 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
+use rookery_store::meta::WRITTEN_BESIDE;
+use rookery_store::pubsub::{Created, Item, ItemsKept, NodeRoom};
 use rookery_testkit::{Config, befriend};
 use sha1::{Digest, Sha1};
 
@@ -370,6 +372,37 @@ fn subscriptions_to_an_account_are_approved() {
     ));
     assert_eq!(ids(&francisco.expect_element()), ["a"], "the last item");
     assert_eq!(ids(&get(&mut francisco, &owner, "<items node='n'/>")), ["a"]);
+}
+
+/// An import runs in a process of its own, beside the server, which has asked for the accounts with
+/// nodes before.
+#[test]
+fn nodes_that_another_process_creates_are_found() {
+    let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
+    befriend(&mut hamlet, &mut francisco);
+    wants(&mut francisco, &[TUNE]);
+    hamlet.all();
+    let stores = server.stores();
+    let mark = |text: &str| server.done(stores.meta.put(WRITTEN_BESIDE, text.into())).expect("a mark");
+    let owner = server.address(hamlet.bare());
+    let room = NodeRoom::ANY;
+    mark("begins");
+    let made = server.done(stores.pubsub.create_node(owner.as_ref(), TUNE, Vec::new(), owner.as_ref(), room));
+    assert_eq!(made, Ok(Created::Done));
+    let item =
+        Item { id: "a".to_owned(), publisher: owner.clone(), unix_ms: 1, payload: b"<tune xmlns='x'/>".to_vec() };
+    let kept = ItemsKept { items: 1, since_ms: 0 };
+    server.done(stores.pubsub.publish(owner.as_ref(), TUNE, item, kept, room)).expect("an item");
+    mark("ends");
+    server.advance(10_000);
+    let (presence, ..) = caps(&[TUNE]);
+    let name = francisco.jid.as_ref().and_then(|jid| jid.local()).expect("a name").to_owned();
+    let mut phone = server.login(&format!("{name}/phone"));
+    phone.send(&presence);
+    let messages = |client: &mut Client| {
+        client.all().iter().filter(|element| element.name() == "message").flat_map(ids).collect::<Vec<_>>()
+    };
+    assert_eq!(messages(&mut phone), ["a"]);
 }
 
 /// RFC 6120 §10.1: a contact gets an account's items in the order of publication, even if the last
