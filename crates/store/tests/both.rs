@@ -32,6 +32,7 @@ engines::tests! {
     ten_servers_start_at_once,
     what_is_too_much_for_a_statement_goes_in_several,
     affiliations_of_many_take_few_statements,
+    a_room_with_much_about_users_takes_few_statements,
     rows_that_the_server_cannot_have_written_are_told,
     servers_whose_clocks_differ_share_a_database,
     a_database_of_another_program_is_refused,
@@ -202,6 +203,24 @@ fn affiliations_of_many_take_few_statements<S: EngineServer>() {
     assert!(statements < 100, "{statements} statements");
     let loaded = wait(RoomStore::load(&store, room.as_ref())).expect("an answer").expect("a room");
     assert_eq!(loaded.affiliations, members.collect::<Vec<_>>());
+}
+
+/// One entry is as large as many others together.
+fn a_room_with_much_about_users_takes_few_statements<S: EngineServer>() {
+    let Some(server) = S::start() else { return };
+    let store = S::open(&server.database(), 2);
+    let room = Jid::parse("coven@chat.a.example").expect("an address");
+    let said = |number: usize| {
+        let user = Jid::parse(&format!("user{number:04}@a.example")).expect("an address");
+        (user, vec![b'x'; if number == 500 { 5 << 20 } else { 100 }])
+    };
+    let document = RoomDocument { of_users: (0..1000).map(said).collect(), ..RoomDocument::default() };
+    let before = store.statements();
+    wait(RoomStore::put(&store, room.as_ref(), document.clone())).expect("a room");
+    let statements = store.statements() - before;
+    assert!(statements < 40, "{statements} statements");
+    let loaded = wait(RoomStore::load(&store, room.as_ref())).expect("an answer").expect("a room");
+    assert_eq!(loaded.document.of_users, document.of_users);
 }
 
 /// More than 65 535, however many values each has.

@@ -94,6 +94,15 @@ impl SqlValue<'_> {
     pub(crate) fn flag(flag: bool) -> SqlValue<'static> {
         SqlValue::Integer(flag.into())
     }
+
+    /// Returns the size of a text or a string of bytes, and 0 for other values.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            SqlValue::Null | SqlValue::Integer(_) => 0,
+            SqlValue::Text(text) => text.len(),
+            SqlValue::Bytes(bytes) => bytes.len(),
+        }
+    }
 }
 
 /// Returns the two values that name an account in statements: domain, then localpart.

@@ -127,18 +127,27 @@ impl Rows {
         Rows { into, row, texts: [const { OnceLock::new() }; ROWS.len()] }
     }
 
-    /// Inserts all rows, with as few statements as the prepared sizes allow.
+    /// Inserts all rows, with as few statements as the prepared sizes allow. Several rows in one
+    /// statement have at most [`PORTION`] bytes, for engines that limit the size of a statement.
     pub(crate) fn insert<const N: usize>(
         &'static self,
         c: &mut dyn SqlConnection,
         mut rows: &[[SqlValue<'_>; N]],
     ) -> Result<(), StoreError> {
-        for (size, text) in ROWS.into_iter().zip(&self.texts) {
-            while let Some((portion, rest)) = rows.split_at_checked(size) {
-                let text = text.get_or_init(|| format!("{} {}", self.into, vec![self.row; size].join(", ")));
-                c.execute(text, portion.as_flattened())?;
-                rows = rest;
-            }
+        let fits = |portion: &[[SqlValue<'_>; N]]| {
+            portion.len() == 1 || portion.as_flattened().iter().map(SqlValue::bytes).sum::<usize>() <= PORTION
+        };
+        while !rows.is_empty() {
+            let mut portions = ROWS.into_iter().zip(&self.texts);
+            let largest = portions.find_map(|(size, text)| {
+                let (portion, rest) = rows.split_at_checked(size).filter(|(portion, _)| fits(portion))?;
+                Some((portion, rest, text))
+            });
+            // One row always fits.
+            let Some((portion, rest, text)) = largest else { break };
+            let text = text.get_or_init(|| format!("{} {}", self.into, vec![self.row; portion.len()].join(", ")));
+            c.execute(text, portion.as_flattened())?;
+            rows = rest;
         }
         Ok(())
     }
@@ -159,6 +168,9 @@ const LISTS: [usize; 5] = [1, 8, 32, 128, 512];
 
 /// The numbers of rows, largest first. Each statement costs SQLite an entry in its undo log.
 const ROWS: [usize; 8] = [200, 64, 32, 16, 8, 4, 2, 1];
+
+/// The largest size of several rows in one statement, in bytes.
+const PORTION: usize = 4 << 20;
 
 #[cfg(test)]
 impl crate::sql::listed::ListOfTexts for Among {

@@ -66,12 +66,12 @@ pub(crate) fn put(c: &mut dyn SqlConnection, room: JidRef<'_>, document: &RoomDo
     }
     let room = ID.on(c.dialect());
     let Some(id) = one(c, room, &[domain, local], |row| row.integer(0))? else { return Ok(()) };
-    c.execute(REMOVE_OF_USERS, &[SqlValue::Integer(id)])?;
-    for (place, (user, document)) in document.of_users.iter().enumerate() {
-        let (place, user) = (SqlValue::number(place as u64), SqlValue::Text(user.bare_str()));
-        c.execute(INSERT_OF_USER, &[SqlValue::Integer(id), place, user, SqlValue::Bytes(document)])?;
-    }
-    Ok(())
+    let id = SqlValue::Integer(id);
+    c.execute(REMOVE_OF_USERS, &[id])?;
+    let rows = (0..).zip(&document.of_users).map(|(place, (user, document))| {
+        [id, SqlValue::number(place), SqlValue::Text(user.bare_str()), SqlValue::Bytes(document)]
+    });
+    INSERT_OF_USERS.insert(c, &rows.collect::<Vec<_>>())
 }
 
 pub(crate) fn affiliate(
@@ -176,8 +176,9 @@ const OF_USERS: &str = "SELECT member, document FROM room_users WHERE room = ? O
 /// Values: room.
 const REMOVE_OF_USERS: &str = "DELETE FROM room_users WHERE room = ?";
 
-/// Values: room, place, user, document.
-const INSERT_OF_USER: &str = "INSERT INTO room_users (room, place, member, document) SELECT ?, ?, ?, ?";
+/// Values of a row: room, place, user, document.
+static INSERT_OF_USERS: Rows =
+    Rows::new("INSERT INTO room_users (room, place, member, document) VALUES", "(?, ?, ?, ?)");
 
 /// Values: user.
 const FORGET_OF_USER: &str = "DELETE FROM room_users WHERE member = ?";
@@ -206,7 +207,7 @@ pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
         FORGET,
         OF_USERS,
         REMOVE_OF_USERS,
-        INSERT_OF_USER,
+        INSERT_OF_USERS,
         FORGET_OF_USER,
         FORGET_CREATOR,
         KNOWN_IN

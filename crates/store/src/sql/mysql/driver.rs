@@ -220,11 +220,7 @@ impl MysqlDriver {
     /// Refuses values that are too large: the server would end the connection, and discard other
     /// operations' changes with it.
     fn expect_room(&mut self, values: &[SqlValue<'_>]) -> Result<(), StoreError> {
-        let size = |value: &SqlValue<'_>| match value {
-            SqlValue::Null | SqlValue::Integer(_) => LARGEST_HEAD,
-            SqlValue::Text(text) => text.len() + LARGEST_HEAD,
-            SqlValue::Bytes(bytes) => bytes.len() + LARGEST_HEAD,
-        };
+        let size = |value: &SqlValue<'_>| value.bytes() + LARGEST_HEAD;
         let (size, packet) = (values.iter().map(size).sum::<usize>(), self.session.as_ref().map_or(0, |at| at.packet));
         if self.session.is_none() || size + LARGEST_HEAD < packet {
             return Ok(());
