@@ -52,13 +52,17 @@ pub fn open(path: &Path, options: &SqliteOptions) -> Result<SqlStore, StoreError
     let mut driver = SqliteDriver::open(path, options.lock_wait)?;
     // Checked before anything is written, since the file may not be ours.
     migrate::version(&mut driver)?;
-    if options.migrations == Migrations::Never {
-        migrate::prepare(&mut driver, Migrations::Never)?;
-    } else if options.keeps_copy {
-        keeping::keep(path, &mut driver)?;
-    }
+    let lock = match options.migrations {
+        Migrations::Never => {
+            migrate::prepare(&mut driver, Migrations::Never)?;
+            None
+        }
+        Migrations::Auto if options.keeps_copy => keeping::keep(path, &mut driver)?,
+        Migrations::Auto => None,
+    };
     driver.set_up(options)?;
     migrate::prepare(&mut driver, options.migrations)?;
+    drop(lock);
     let mut reader = SqliteDriver::open(path, options.lock_wait)?;
     reader.set_up_to_read()?;
     let connections = StoreConnections { owners: vec![driver], archive: None, reads: Some(reader) };

@@ -33,21 +33,22 @@ pub fn kept_copy(database: &Path, version: i64) -> PathBuf {
     beside(database, &format!("{BEFORE}{version}"))
 }
 
-/// Keeps a copy of a database file if this server is going to change its schema.
+/// Keeps a copy of a database file if this server is going to change its schema. Returns a lock for
+/// which others that start at the same time wait: as long as it is held, the schema changes only
+/// here. `None` if it needn't change.
 ///
 /// # Errors
 ///
 /// The database can't be read or the copy can't be written, for another reason than a full disk.
-pub(super) fn keep(path: &Path, driver: &mut SqliteDriver) -> Result<(), StoreError> {
+pub(super) fn keep(path: &Path, driver: &mut SqliteDriver) -> Result<Option<File>, StoreError> {
     if !is_due(driver)? {
-        return Ok(());
+        return Ok(None);
     }
     let failed = |error: io::Error| StoreError::other(path, error);
-    // Others that start at the same time wait here. The lock ends with the file.
-    let one_at_a_time = File::open(directory(path)).map_err(failed)?;
-    one_at_a_time.lock().map_err(failed)?;
+    let lock = File::open(directory(path)).map_err(failed)?;
+    lock.lock().map_err(failed)?;
     if !is_due(driver)? {
-        return Ok(());
+        return Ok(None);
     }
     let version = migrate::version(driver)?;
     let copied = match has_room(path).map_err(failed)? {
@@ -58,7 +59,7 @@ pub(super) fn keep(path: &Path, driver: &mut SqliteDriver) -> Result<(), StoreEr
         Ok(Some(copy)) => {
             let copy = copy.display();
             tracing::info!(%copy, schema = version, "a copy of the database is kept before its schema is updated");
-            prune(path, version).map_err(failed)
+            prune(path, version).map_err(failed)?;
         }
         Ok(None) | Err(StoreError::Full(_)) => {
             tracing::warn!(
@@ -67,10 +68,10 @@ pub(super) fn keep(path: &Path, driver: &mut SqliteDriver) -> Result<(), StoreEr
                 "there is no room for a copy of the database before its schema is updated; free some space, and make \
                  a backup before the next upgrade"
             );
-            Ok(())
         }
-        Err(error) => Err(error),
+        Err(error) => return Err(error),
     }
+    Ok(Some(lock))
 }
 
 /// Returns whether there are rows that steps of the schema could spoil.
@@ -159,6 +160,26 @@ const SPARE_BYTES: u64 = 64 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sql::transactions::Transactions;
+    use std::fs::TryLockError;
+
+    /// Another start would copy the updated file under the name of the older schema.
+    #[test]
+    fn others_wait_until_the_schema_is_updated() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rookery.db");
+        super::super::open(&path, &super::super::SqliteOptions::default()).expect("a new database").close();
+        let mut driver = SqliteDriver::open(&path, Duration::ZERO).expect("the database");
+        driver.begin_write(0).expect("a transaction");
+        driver.run(&format!("PRAGMA user_version = {}", schema::KNOWN - 1)).expect("an older schema");
+        driver.commit().expect("written");
+        let lock = keep(&path, &mut driver).expect("a copy");
+        assert!(lock.is_some() && kept_copy(&path, schema::KNOWN - 1).exists());
+        let other = File::open(folder.path()).expect("the folder");
+        assert!(matches!(other.try_lock(), Err(TryLockError::WouldBlock)));
+        drop(lock);
+        assert!(other.try_lock().is_ok());
+    }
 
     #[test]
     fn the_latest_copies_stay() {
