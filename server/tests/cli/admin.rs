@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
+use std::process::Command;
 
 use super::rig::{CliRig, FREE_PORTS};
 
@@ -70,7 +71,7 @@ fn commands_make_no_data_folder() {
     }
 }
 
-rookery_needs::needing! { "cli.root": root_leaves_files_to_the_servers_user }
+rookery_needs::needing! { "cli.root": root_leaves_files_to_the_servers_user, what_root_restores_for_the_service_is_its_users }
 
 mod test {
     use super::*;
@@ -102,6 +103,29 @@ mod test {
         assert_ne!(fs::metadata(rig.path("all.tar.gz")).expect("the backup").uid(), SOMEBODY);
     }
 
+    /// Restores on a machine whose service has a user, after its data folder was lost. Only the
+    /// command sees the mounts.
+    pub fn what_root_restores_for_the_service_is_its_users() {
+        let rig = CliRig::new();
+        rig.run_with(&["user", "add", "alice@localhost", "--password-stdin"], "secret-secret\n").fine();
+        rig.run(&["backup", "all.tar.gz"]).fine();
+        let users = fs::read_to_string("/etc/passwd").expect("the users");
+        let others: String =
+            users.lines().filter(|line| !line.starts_with("rookery:")).map(|line| format!("{line}\n")).collect();
+        rig.write("passwd", &format!("{others}rookery:x:{SERVICE}:{SERVICE}::/var/lib/rookery:/usr/sbin/nologin\n"));
+        let script = "mount --bind passwd /etc/passwd && mount -t tmpfs none /var/lib && \
+                      $0 restore all.tar.gz --data-dir /var/lib/rookery && find /var/lib/rookery -printf 'owner %U:%G %p\\n'";
+        let mut alone = Command::new("unshare");
+        alone.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_rookery")]).current_dir(rig.path(""));
+        let output = alone.output().expect("unshare");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(!said.contains("chown"), "{said}");
+        let found: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("owner ")).collect();
+        assert!(found.iter().any(|line| line.ends_with("rookery.db")), "{said}");
+        assert!(found.iter().all(|line| line.starts_with(&format!("{SERVICE}:{SERVICE} "))), "{said}");
+    }
+
     fn belongs_to_somebody(path: &Path) {
         let found = fs::symlink_metadata(path).expect("a file");
         assert_eq!((found.uid(), found.gid()), (SOMEBODY, SOMEBODY), "{}", path.display());
@@ -112,4 +136,5 @@ mod test {
 
     /// The user that Debian calls `nobody`.
     const SOMEBODY: u32 = 65534;
+    const SERVICE: u32 = 61_234;
 }
