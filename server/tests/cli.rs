@@ -11,6 +11,7 @@ mod cli {
     pub mod check;
     pub mod cluster;
     pub mod cluster_acme;
+    pub mod cluster_client;
     pub mod cluster_deaths;
     pub mod cluster_kills;
     pub mod cluster_misfits;

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use super::cluster::{ClusterClient, ClusterNodes, PATIENCE, USERS};
+use super::cluster::{ClusterNodes, PATIENCE, USERS};
+use super::cluster_client::ClusterClient;
 
 rookery_needs::needing!("cli.cluster": a_node_is_killed_under_load, a_node_over_mariadb_is_killed_under_load);
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rookery_needs::Redis;
 
 use super::cluster::test::all_chat;
-use super::cluster::{ClusterClient, ClusterNodes, PATIENCE, USERS};
+use super::cluster::{ClusterNodes, PATIENCE, USERS};
+use super::cluster_client::ClusterClient;
 
 rookery_needs::needing!("cli.cluster":
     two_clusters_on_one_database_are_refused_by_name,

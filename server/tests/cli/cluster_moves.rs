@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::cluster::{ClusterClient, ClusterNodes, PATIENCE, USERS};
+use super::cluster::{ClusterNodes, PATIENCE, USERS};
+use super::cluster_client::ClusterClient;
 use super::rig::RigServer;
 
 rookery_needs::needing!("cli.cluster":

@@ -4,7 +4,8 @@ use std::process::Command;
 
 use rookery_needs::Redis;
 
-use super::cluster::{ClusterClient, ClusterNodes, USERS};
+use super::cluster::{ClusterNodes, USERS};
+use super::cluster_client::ClusterClient;
 
 rookery_needs::needing!("cli.cluster": a_redis_that_stands_still_takes_bounded_memory);
 

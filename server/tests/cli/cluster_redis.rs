@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use rookery_needs::Redis;
 
 use super::cluster::test::all_chat;
-use super::cluster::{ClusterClient, ClusterNodes, PATIENCE, USERS};
+use super::cluster::{ClusterNodes, PATIENCE, USERS};
+use super::cluster_client::ClusterClient;
 
 rookery_needs::needing!("cli.cluster":
     sentinels_name_the_primary_that_takes_over,

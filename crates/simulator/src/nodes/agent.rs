@@ -5,6 +5,8 @@
 //! [`members`]. Only the loop around them differs: it waits for sockets in the server, and is
 //! driven by events here.
 
+mod taken;
+
 use std::cell::RefMut;
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
@@ -17,7 +19,7 @@ use rookery_base::Awaited;
 use rookery_base::lock::lock;
 use rookery_cluster::Members;
 use rookery_cluster::clocks::{PeerClocks, ahead_ms, stamped};
-use rookery_cluster::courier::{Append, ArrivedPart, Courier, CourierLetter, NEWS, Unposted};
+use rookery_cluster::courier::{Append, ArrivedPart, Courier, CourierLetter, NEWS};
 use rookery_cluster::death::{Deaths, LeaseVerdict};
 use rookery_cluster::members::{self, MemberRow, NotJoined};
 use rookery_cluster::reading::JournalPart;
@@ -25,8 +27,8 @@ use rookery_cluster::service::fence_off;
 use rookery_cluster::table::{NodeTable, Update};
 use rookery_cluster::wire::NodeProcess;
 use rookery_fanout::Station;
-use rookery_hub::{Custody, JournalBatch, JournalFields, JournalLookup, World};
-use rookery_shard::{MailboxKind, NodeLetter};
+use rookery_hub::{Custody, JournalBatch, JournalFields, World};
+use rookery_shard::MailboxKind;
 use rookery_testkit::Server;
 
 use crate::nodes::journal::{self, AgentJournal, RedisReach};
@@ -527,51 +529,6 @@ impl Agent {
         !handled.is_empty()
     }
 
-    fn take_posted(&mut self) -> bool {
-        let letters = std::mem::take(&mut *lock(&self.posted.letters));
-        let lookups = std::mem::take(&mut *lock(&self.posted.lookups));
-        let batches = std::mem::take(&mut *lock(&self.posted.journal));
-        let overdue = std::mem::take(&mut *lock(&self.posted.overdue));
-        for process in overdue {
-            let is_member = self.table.others().iter().any(|(_, other)| *other == process);
-            if is_member && self.deaths.begin(process) {
-                self.take_over(process);
-            }
-        }
-        let any = !letters.is_empty() || !lookups.is_empty() || !batches.is_empty();
-        let read = std::mem::take(&mut *lock(&self.posted.read));
-        for (shard, lookup) in lookups {
-            let (process, reach, meta) = (process_of(&lookup), self.reach.clone(), self.members.meta.clone());
-            self.journal.reads(shard, process, Vec::new());
-            self.calls.push(Box::pin(async move {
-                let (fields, parts) = journal::look_up(reach, meta, lookup).await;
-                AgentNews::Found(shard, process, fields, parts)
-            }));
-        }
-        for (shard, read) in read {
-            let is_there = self.connection.is_some() && self.can_reach();
-            let mut redis = self.reach.redis.borrow_mut();
-            self.journal.have_read(shard, process_of(&read), is_there.then_some(&mut *redis));
-        }
-        for (shard, batch) in batches {
-            let batch = self.journal.take(shard, batch);
-            self.commands.extend(batch.map(|batch| RedisCommand::Write(shard, batch)));
-        }
-        for (from, NodeLetter { to, kind, bytes, custody, until_read }) in letters {
-            let (kind, outlives) = match kind {
-                MailboxKind::Mail => (MAIL, true),
-                MailboxKind::Line => (LINE, false),
-            };
-            let letter = CourierLetter { kind, from, to: to.shard, body: bytes, outlives, until_read, share: custody };
-            match self.courier.post(NodeProcess::of(to), letter) {
-                Ok(()) => {}
-                Err(Unposted::Full(letter)) => self.give_back(vec![letter], true),
-                Err(Unposted::Gone(letter)) => self.give_back(vec![letter], false),
-            }
-        }
-        any
-    }
-
     fn refuse_expired(&mut self) -> bool {
         let expired = self.courier.expired(self.now_ms);
         let any = !expired.is_empty();
@@ -604,11 +561,6 @@ impl Agent {
             AgentNews::Voided(era, is_void && journal::say_void(meta, me, era).await)
         }));
     }
-}
-
-fn process_of(lookup: &JournalLookup) -> NodeProcess {
-    let (node, incarnation) = lookup.process;
-    NodeProcess { node, incarnation }
 }
 
 /// The numbers of the kinds of letters, as in the server.
