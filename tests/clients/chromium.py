@@ -28,11 +28,21 @@ class Chromium:
         self.waiting, self.pages, self.number = {}, {}, 0
 
     async def __aenter__(self):
+        # On a busy machine it sometimes ends before its first answer, which says nothing about the server.
+        try:
+            await self._start()
+        except ConnectionError:
+            self._end()
+            await self._start()
+        return self
+
+    async def _start(self):
+        """Starts the browser, and waits for its first answer."""
         # Chromium reads descriptor 3 and writes descriptor 4 with --remote-debugging-pipe.
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         arguments = [
-            "chromium", "--headless=new", "--remote-debugging-pipe", f"--user-data-dir={self.folder}", "--no-first-run", "--disable-gpu",
+            "chromium", "--headless=new", "--remote-debugging-pipe", f"--user-data-dir={self.folder / 'profile'}", "--no-first-run", "--disable-gpu",
             "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--force-device-scale-factor=1",
             f"--ignore-certificate-errors-spki-list={_key_hash(self.server.certificate)}", *self.arguments,
         ]
@@ -41,7 +51,7 @@ class Chromium:
             arguments.append("--no-sandbox")
         # A shell renumbers the descriptors to 3 and 4.
         shell = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
-        self.log = (self.folder / "log").open("wb")
+        self.log = (self.folder / "log").open("ab")
         self.process = subprocess.Popen(
             ["bash", "-c", shell, "chromium", *arguments], pass_fds=(theirs_in, theirs_out), stdin=subprocess.DEVNULL, stdout=self.log,
             stderr=self.log, start_new_session=True,
@@ -51,7 +61,15 @@ class Chromium:
         reader = asyncio.StreamReader(limit=64 * 1024 * 1024)
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours_in, "rb"))
         self.listening = asyncio.create_task(self._listen(reader))
-        return self
+        await self.ask("Browser.getVersion")
+
+    def _end(self):
+        self.process.kill()
+        self.process.wait()
+        self.listening.cancel()
+        self.out.close()
+        self.log.close()
+        print("Chromium's own log:", (self.folder / "log").read_text(errors="replace")[-2000:])
 
     async def __aexit__(self, kind, *_):
         try:
