@@ -130,7 +130,7 @@ async def who_is_no_administrator_stays_out():
             assert "<b>" not in answer.text
             said.add(re.search(r'<div id="notice".*?</div>', answer.text).group())
         assert len(said) == 1, said
-        for path in ("/users", "/user?jid=alice%40localhost", "/domains", "/log", "/graphs", "/rooms", "/sessions", "/reports", "/servers", "/messages", "/invitations"):
+        for path in ("/users", "/user?jid=alice%40localhost", "/domains", "/log", "/graphs", "/now", "/rooms", "/sessions", "/reports", "/servers", "/messages", "/invitations"):
             assert Browser(server).get(f"/admin{path}").headers["location"] == "/admin/login", path
 
 

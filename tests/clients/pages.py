@@ -141,6 +141,7 @@ async def the_admin_page_shows_what_happens_and_makes_accounts():
             # The page refreshes itself, without a click.
             await page.until(f"{drawn} !== {json.dumps(before)}")
             await page.until("document.querySelector('#figure-sessions')?.innerText.trim() === '1'")
+            await page.until("document.querySelector('#figure-online')?.innerText.trim() === '1'")
             moved = await page.run("document.querySelector('#graphs svg').outerHTML")
             await page.until(f"document.querySelector('#graphs svg').outerHTML !== {json.dumps(moved)}")
         await page.open(f"https://localhost:{server.web_tls_port}/admin/users")

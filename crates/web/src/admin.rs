@@ -300,6 +300,10 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
     match (path, is_post) {
         ("/logout", true) => login::sign_out(&visit),
         ("/graphs", false) => overview::graphs(&visit),
+        ("/now", false) => match overview::now(&visit).await {
+            Ok(html) => reply(StatusCode::OK, "text/html; charset=utf-8", html.into_text()),
+            Err(refusal) => failed(language, &refusal),
+        },
         (log::EXPORT, false) => log::export(&visit),
         ("/users.csv", false) => match users::csv(&visit).await {
             Ok(response) => response,

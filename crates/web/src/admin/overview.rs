@@ -17,6 +17,20 @@ use crate::words::AdminWords;
 
 /// Returns the first page: open tasks, numbers and graphs.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
+    let words = visit.words();
+    let mut html = Html::of("<h1>{}</h1><div id=\"now\">", &[&words.overview]);
+    html.push(&now(visit).await?);
+    html.add("</div>", &[]);
+    html.push(&ranges(words, range(visit)));
+    html.add("<noscript><p class=\"faint\">{}</p></noscript><div id=\"graphs\">", &[&words.reload_for_newer]);
+    html.push(&drawn(visit));
+    html.add("</div>", &[]);
+    Ok(html)
+}
+
+/// Returns the part of the page that is about this moment: open tasks, users and the machine, and
+/// the nodes of a cluster. The script renews it.
+pub async fn now(visit: &Visit) -> Outcome<Html> {
     let shared = &visit.shared;
     let census = shared.census_of_all().await;
     let folder = shared.instance.folder.clone();
@@ -25,21 +39,15 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     for domain in &visit.domains {
         accounts += shared.wait(shared.stores.accounts.count(Some(domain))).await?;
     }
-    let words = visit.words();
-    let mut html = Html::of("<h1>{}</h1>", &[&words.overview]);
-    html.push(&wellness::strip(visit, &census).await?);
+    let mut html = wellness::strip(visit, &census).await?;
     let online = people_online(visit, &census).await?;
     html.push(&people(visit, &census, (online, accounts), space));
     if !census.coverage.is_whole() {
-        html.add("<p class=\"faint\">{}</p>", &[&words.is_partial_servers]);
+        html.add("<p class=\"faint\">{}</p>", &[&visit.words().is_partial_servers]);
     }
     if let Some(seen) = rookery_observe::cluster::seen().filter(|_| sees_all(visit)) {
         html.push(&nodes(visit, &seen));
     }
-    html.push(&ranges(words, range(visit)));
-    html.add("<noscript><p class=\"faint\">{}</p></noscript><div id=\"graphs\">", &[&words.reload_for_newer]);
-    html.push(&drawn(visit));
-    html.add("</div>", &[]);
     Ok(html)
 }
 

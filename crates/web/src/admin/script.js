@@ -1,25 +1,39 @@
-// Renews the graphs and figures of the overview every few seconds, tells times in the reader's
-// zone, and helps with new passwords. Without it the page is as it was loaded.
+// Renews the overview every few seconds, tells times in the reader's zone, and helps with new
+// passwords. Without it the page is as it was loaded.
 "use strict";
+
+// Replaces the contents of a part of the page by those at an address, again and again. A part stands
+// still while somebody uses it, and is pale while the server can't be reached.
+const renewed = (part, address, seconds, isUsed, prepare) => {
+  let last = "";
+  const renew = async () => {
+    if (document.hidden || isUsed()) return;
+    try {
+      const answer = await fetch(address + location.search, { credentials: "same-origin", redirect: "error" });
+      if (!answer.ok) throw new Error(answer.statusText);
+      const text = await answer.text();
+      if (isUsed()) return;
+      part.classList.remove("stale");
+      // Screen readers and selections keep what hasn't changed.
+      if (text === last) return;
+      last = text;
+      part.replaceChildren(...new DOMParser().parseFromString(text, "text/html").body.childNodes);
+      prepare();
+    } catch {
+      part.classList.add("stale");
+    }
+  };
+  setInterval(renew, 1000 * seconds);
+  document.addEventListener("visibilitychange", renew);
+};
+
+const now = document.getElementById("now");
+if (now) renewed(now, "/admin/now", 10, () => now.contains(document.activeElement), () => localise(now));
 
 const graphs = document.getElementById("graphs");
 if (graphs) {
   // The graphs stand still while somebody reads values out.
   const isRead = () => graphs.querySelector("svg.read") !== null;
-  const renew = async () => {
-    if (document.hidden || isRead()) return;
-    try {
-      const answer = await fetch("/admin/graphs" + location.search, { credentials: "same-origin", redirect: "error" });
-      if (!answer.ok) throw new Error(answer.statusText);
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      if (isRead()) return;
-      graphs.replaceChildren(...page.body.childNodes);
-      graphs.classList.remove("stale");
-      graphs.querySelectorAll("svg").forEach(prepare);
-    } catch {
-      graphs.classList.add("stale");
-    }
-  };
 
   // Values of a graph, where the pointer is or the arrow keys go.
   const prepare = (svg) => {
@@ -60,9 +74,9 @@ if (graphs) {
       show();
     });
   };
-  graphs.querySelectorAll("svg").forEach(prepare);
-  setInterval(renew, 5000);
-  document.addEventListener("visibilitychange", renew);
+  const prepareAll = () => graphs.querySelectorAll("svg").forEach(prepare);
+  prepareAll();
+  renewed(graphs, "/admin/graphs", 5, isRead, prepareAll);
 }
 
 const words = document.body.dataset;
@@ -86,15 +100,18 @@ const away = (seconds) => {
   const [unit, length] = Math.abs(seconds) < 60 ? ["second", 1] : Math.abs(seconds) < 3600 ? ["minute", 60] : ["hour", 3600];
   return distance.format(Math.round(seconds / length), unit);
 };
-for (const time of document.querySelectorAll("time[datetime]")) {
-  const moment = new Date(time.dateTime);
-  if (Number.isNaN(moment.getTime())) continue;
-  const local = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
-  const seconds = (moment - Date.now()) / 1000;
-  const isNear = time.classList.contains("away") && Math.abs(seconds) < 86400;
-  time.title = isNear ? `${local}, ${time.textContent}` : time.textContent;
-  time.textContent = isNear ? away(seconds) : local;
-}
+const localise = (part) => {
+  for (const time of part.querySelectorAll("time[datetime]")) {
+    const moment = new Date(time.dateTime);
+    if (Number.isNaN(moment.getTime())) continue;
+    const local = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+    const seconds = (moment - Date.now()) / 1000;
+    const isNear = time.classList.contains("away") && Math.abs(seconds) < 86400;
+    time.title = isNear ? `${local}, ${time.textContent}` : time.textContent;
+    time.textContent = isNear ? away(seconds) : local;
+  }
+};
+localise(document);
 
 // New passwords: shown, or made up.
 for (const field of document.querySelectorAll("input[data-new]")) {
