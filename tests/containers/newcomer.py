@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Takes a new operator's path and times it: from a minimal Debian to two people who chat and share
-a picture, in four commands.
+a picture, in three commands.
 
-    tests/containers/newcomer.py --binary target/release/rookery --converse converse.js-14.0.0.tgz
+    tests/containers/newcomer.py --binary target/release/rookery
 
 The machine is a container: a fresh Debian with systemd. Beside it run a name server, into which the
 operator puts the records that `rookery setup` prints, and Pebble in place of Let's Encrypt; a
@@ -129,7 +129,7 @@ class Shown:
         return subprocess.run(["openssl", "x509", "-noout", "-issuer"], input=pem, capture_output=True, text=True).stdout
 
 
-def machine(folder, package, converse):
+def machine(folder, package):
     """Boots a minimal Debian that has nothing of Rookery but the two files that the operator has
     fetched.
     """
@@ -144,7 +144,7 @@ def machine(folder, package, converse):
         "--cap-add", "SYS_ADMIN,NET_ADMIN", "--security-opt", "seccomp=unconfined", "--security-opt", "unmask=all",
         "--volume", f"{folder}/resolv.conf:/etc/resolv.conf:ro", IMAGE, "/lib/systemd/systemd",
     )  # fmt: skip
-    for file, place in ((package, "/root/"), (converse, "/root/"), (folder / "authority.pem", "/etc/")):
+    for file, place in ((package, "/root/"), (folder / "authority.pem", "/etc/")):
         run("podman", "cp", file, f"{MACHINE}:{place}")
     run("podman", "exec", MACHINE, "mkdir", "-p", "/etc/systemd/system/rookery.service.d")
     run("podman", "cp", folder / "drop-in.conf", f"{MACHINE}:/etc/systemd/system/rookery.service.d/authority.conf")
@@ -203,7 +203,6 @@ async def people(way, shown, said, folder):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--binary", default=ROOT / "target/release/rookery", help="the server that the package is made of")
-    arguments.add_argument("--converse", required=True, help="the package of the chat page, as `npm pack converse.js@14.0.0` gets it")
     arguments.add_argument("--keep", action="store_true", help="leave the machine running at the end")
     arguments = arguments.parse_args()
     configure()
@@ -212,10 +211,10 @@ def main():
         os.environ["DPKG_DEB_COMPRESSOR_TYPE"] = "gzip"
         package = Path(run(ROOT / "packaging/deb", arguments.binary, folder / "made").strip())
         authority = Authority(folder)
-        machine(folder, package, Path(arguments.converse))
+        machine(folder, package)
         authority.start()
         try:
-            walk(Way(), Names(), Shown(folder), folder, package, Path(arguments.converse))
+            walk(Way(), Names(), Shown(folder), folder, package)
         finally:
             authority.process.terminate()
             authority.process.wait()
@@ -224,14 +223,13 @@ def main():
                 run("podman", "network", "rm", "--force", NETWORK, check=False)
 
 
-def walk(way, names, shown, folder, package, converse):
+def walk(way, names, shown, folder, package):
     way.command(f"apt-get install --yes /root/{package.name}")
     said = way.command(f"rookery setup {DOMAIN} --admin anna --address {HOST}")
     records = re.findall(r"missing\s+(\S+)\s+IN\s+(\S+)\s+(.+)", said)
     names.records += [f"{owner} IN {kind} {' '.join(data.split())}" for owner, kind, data in records]
     way.step(f"the {len(records)} records that it has printed are in DNS")
     way.command("systemctl enable --now rookery")
-    way.command(f"rookery web install --from /root/{converse.name}")
     until("a certificate comes", lambda: "Pebble" in shown.issuer())
     way.step("the certificate of the authority is shown")
     checked = run("podman", "exec", MACHINE, "rookery", "check", "--dns", check=False)
