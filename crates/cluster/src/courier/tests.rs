@@ -28,6 +28,14 @@ fn pair() -> (Courier<Rc<()>>, Courier<Rc<()>>) {
     (here, there)
 }
 
+/// Posts a letter, and returns the entry that is written with it.
+fn written(here: &mut Courier<Rc<()>>, text: &str, share: &Rc<()>) -> Vec<u8> {
+    here.post(THERE, letter(text, share)).unwrap();
+    let entry = here.appends(0, 0).remove(0).entry;
+    here.appended(THERE, AppendOutcome::Taken, 0);
+    entry
+}
+
 /// Reads an entry, and handles its letters.
 fn take(there: &mut Courier<Rc<()>>, entry: &[u8]) -> Option<ArrivedPart> {
     let arrived = there.arrived(entry).unwrap()?;
@@ -204,14 +212,8 @@ fn letters_that_a_dead_process_had_not_handled_come_back() {
 fn a_process_that_others_took_over_from_accepts_and_confirms_nothing() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
-    let mut write = |text| {
-        here.post(THERE, letter(text, &share)).unwrap();
-        let entry = here.appends(0, 0).remove(0).entry;
-        here.appended(THERE, AppendOutcome::Taken, 0);
-        entry
-    };
-    let waits = there.arrived(&write("before")).unwrap().unwrap().waits.unwrap();
-    let behind = write("behind");
+    let waits = there.arrived(&written(&mut here, "before", &share)).unwrap().unwrap().waits.unwrap();
+    let behind = written(&mut here, "behind", &share);
     let own = Rc::new(());
     there.post(HERE, letter("an error for the sender", &own)).unwrap();
     there.end();

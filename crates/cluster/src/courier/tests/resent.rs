@@ -115,14 +115,8 @@ fn a_node_that_comes_back_gets_nothing_by_the_numbers_of_its_shards() {
     for shards in [SHARDS - 1, SHARDS, SHARDS + 1] {
         let (mut here, mut there) = pair();
         let share = Rc::new(());
-        let mut write = |text| {
-            here.post(THERE, letter(text, &share)).unwrap();
-            let entry = here.appends(0, 0).remove(0).entry;
-            here.appended(THERE, AppendOutcome::Taken, 0);
-            entry
-        };
-        there.arrived(&write("read")).unwrap();
-        write("on its way");
+        there.arrived(&written(&mut here, "read", &share)).unwrap();
+        written(&mut here, "on its way", &share);
         here.arrived(&there.appends(TELL_MS, 0).remove(0).entry).unwrap();
         here.post(THERE, letter("not sent", &share)).unwrap();
         let next = NodeProcess { incarnation: 10, ..THERE };
