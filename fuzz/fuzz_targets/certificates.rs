@@ -23,7 +23,7 @@ fuzz_target!(|input: (u16, &[u8])| {
         assert_eq!(is_named(record(own)), !own.is_empty());
         assert!(own == between || !is_named(record(between)));
     }
-    let Some(names) = Names::claimed(der) else { return };
+    let Some(names) = Names::read_claims(der) else { return };
     for name in names.all() {
         assert!(!name.is_empty() && name.len() <= 255);
         assert!(

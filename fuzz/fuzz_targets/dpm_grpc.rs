@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(daq::settings(list).len() <= bytes.len());
     }
     if let Ok(Some(message)) = protocol::message(bytes, true) {
-        assert_eq!(protocol::framed(message), bytes);
+        assert_eq!(protocol::frame(message), bytes);
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = (protocol::timeout(text), rookery_dpm::history::HistorySource::parse(text));

@@ -88,7 +88,7 @@ fn converse(choice: u8, pieces: &[&[u8]]) -> CallOutcome {
     if choice & 0b1_0000 == 0 {
         key = servers.accept(from, choice & 0b10_0000 != 0);
     } else {
-        let packet = Packet::scanned(b"<message from='u@b.example'/>").expect("a packet");
+        let packet = Packet::from_bytes(b"<message from='u@b.example'/>").expect("a packet");
         servers.send(Outgoing::plain(Jid::parse("a.example").expect("a domain"), packet));
     }
     work(&mut servers, &mut key, (&shown, own), &mut outcome);

@@ -13,7 +13,7 @@ fuzz_target!(|content: &str| {
     let text = format!(
         "<message from='s@here/r'><addresses xmlns='http://jabber.org/protocol/address'>{content}</addresses></message>"
     );
-    let Ok(packet) = Packet::scanned(text.as_bytes()) else { return };
+    let Ok(packet) = Packet::from_bytes(text.as_bytes()) else { return };
     let Ok(stanza) = Stanza::parse(packet.bytes(), &Limits::AFTER_LOGIN) else { return };
     let Some(Ok(header)) = find(&stanza).map(MulticastHeader::read) else { return };
     let groups = Groups::new(&header, |jid| match jid.domain() {
@@ -31,14 +31,14 @@ fuzz_target!(|content: &str| {
         }
     };
     for to in &plan.to_shown {
-        check(&plan.shown.addressed(to.as_ref().as_str()), Some(to.as_ref().as_str()));
+        check(&plan.shown.with_to(to.as_ref().as_str()), Some(to.as_ref().as_str()));
     }
     for to in &plan.to_hidden {
         let hidden = plan.hidden.as_ref().expect("the form for blind copies");
-        check(&hidden.addressed(to.as_ref().as_str()), Some(to.as_ref().as_str()));
+        check(&hidden.with_to(to.as_ref().as_str()), Some(to.as_ref().as_str()));
     }
     for (to, packet) in &plan.rich {
-        check(&packet.addressed(to.as_ref().as_str()), Some(to.as_ref().as_str()));
+        check(&packet.with_to(to.as_ref().as_str()), Some(to.as_ref().as_str()));
     }
     let service = Jid::parse("multicast.there").expect("an address");
     for distant in plan.distant {

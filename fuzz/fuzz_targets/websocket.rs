@@ -27,7 +27,7 @@ fn read(pieces: &[&[u8]]) -> Result<Vec<KeptFrame>, FrameFault> {
         while let Some(kept) = frames.next_kept(MOST)? {
             found.push(kept);
         }
-        assert!(frames.kept() < MOST + 14);
+        assert!(frames.kept_bytes() < MOST + 14);
     }
     Ok(found)
 }

@@ -55,7 +55,7 @@ pub struct WantedNames {
 impl AcmePlan {
     /// Returns the plan of a configuration; `None` if it configures no certificates by ACME.
     pub fn of(config: &ServerConfig, folder: &Folder) -> Option<AcmePlan> {
-        let certificates = wanted(config);
+        let certificates = wanted_certificates(config);
         let acme = &config.acme;
         let authority = AcmeAuthority {
             directory: acme.directory.clone(),
@@ -67,7 +67,7 @@ impl AcmePlan {
 }
 
 /// Returns the certificates that a configuration requests by ACME.
-pub fn wanted(config: &ServerConfig) -> Vec<WantedNames> {
+pub fn wanted_certificates(config: &ServerConfig) -> Vec<WantedNames> {
     let domains = config.domains.iter().filter(|domain| covers(config, domain));
     let wanted = domains.filter_map(|domain| {
         let services = config.acme.services.iter().filter_map(|module| ascii(&domain.service(module)?));
@@ -79,8 +79,8 @@ pub fn wanted(config: &ServerConfig) -> Vec<WantedNames> {
 
 /// Returns the file of a domain's certificate and key, if the configuration requests one by ACME
 /// and it exists.
-pub fn issued(config: &ServerConfig, folder: &Folder, domain: &DomainConfig) -> Option<PathBuf> {
-    let file = folder.issued(&ascii(&domain.name).filter(|_| covers(config, domain))?);
+pub fn issued_file(config: &ServerConfig, folder: &Folder, domain: &DomainConfig) -> Option<PathBuf> {
+    let file = folder.issued_file(&ascii(&domain.name).filter(|_| covers(config, domain))?);
     file.is_file().then_some(file)
 }
 
@@ -162,7 +162,7 @@ struct AcmeAsking {
 async fn take_over(plan: &AcmePlan, shared: &SharedCertificates) -> bool {
     let mut any = false;
     for WantedNames { domain, .. } in &plan.certificates {
-        let file = plan.folder.issued(domain);
+        let file = plan.folder.issued_file(domain);
         let Some(pem) = shared.newer(domain, &file).await else { continue };
         match write(&file, &pem) {
             Ok(()) => {
@@ -227,7 +227,7 @@ async fn order_due(plan: &AcmePlan, asking: &AcmeAsking, failures: &mut Failures
 async fn get(plan: &AcmePlan, client: &AcmeClient, wanted: &WantedNames, asking: &AcmeAsking) -> Result<(), String> {
     let issued = client.certificate(&wanted.names, &asking.challenges).await?;
     let text = format!("{}\n{}", issued.chain.trim_end(), issued.key);
-    write(&plan.folder.issued(&wanted.domain), &text)?;
+    write(&plan.folder.issued_file(&wanted.domain), &text)?;
     match &asking.shared {
         Some(shared) => shared.publish(&wanted.domain, &text).await,
         None => Ok(()),
@@ -264,7 +264,7 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
 /// Returns the time at which a domain's certificate is due, in seconds since 1970. It is due at
 /// once if there is none, and when the last third of its life begins; after failures, later.
 fn next_try(plan: &AcmePlan, wanted: &WantedNames, failures: &Failures) -> i64 {
-    let seen = fs::read(plan.folder.issued(&wanted.domain)).ok().and_then(|pem| inspect(&pem).ok());
+    let seen = fs::read(plan.folder.issued_file(&wanted.domain)).ok().and_then(|pem| inspect(&pem).ok());
     let seen = seen.filter(|seen| wanted.names.iter().all(|name| seen.covers(name)));
     let due = seen.map_or(0, |seen| due(&seen));
     failures.get(&wanted.domain).map_or(due, |(_, again)| due.max(*again))
@@ -326,10 +326,10 @@ mod tests {
         assert_eq!(next_try(&plan, &names(&[]), &failures), 0);
         failures.insert("a.example".into(), (1, 600));
         assert_eq!(next_try(&plan, &names(&[]), &failures), 600);
-        write(&plan.folder.issued("a.example"), "no certificate").unwrap();
+        write(&plan.folder.issued_file("a.example"), "no certificate").unwrap();
         assert_eq!(next_try(&plan, &names(&[]), &Failures::new()), 0, "what can't be read is requested again");
         let made = rookery_stream::tls::certificate::self_signed(&["a.example".to_owned()], 1_000_000).unwrap();
-        write(&plan.folder.issued("a.example"), &made.certificate).unwrap();
+        write(&plan.folder.issued_file("a.example"), &made.certificate).unwrap();
         assert!(next_try(&plan, &names(&[]), &Failures::new()) > 0);
         assert_eq!(next_try(&plan, &names(&["upload.a.example"]), &Failures::new()), 0, "it lacks a name");
     }

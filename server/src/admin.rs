@@ -30,7 +30,7 @@ pub fn run(source: &ConfigSource, command: AdminCommand) -> Result<(), CommandFa
     let domains = administrators(&config, &database)?;
     match command {
         AdminCommand::Add { jid, domain } => {
-            let (jid, at) = administered(&jid, domain.as_deref(), &domains)?;
+            let (jid, at) = read_administered(&jid, domain.as_deref(), &domains)?;
             // The next account of a name must not inherit rights.
             if !wait(database.stores.accounts.exists(jid.as_ref()))? {
                 return Err(CommandFailure::Failed(format!(
@@ -42,7 +42,7 @@ pub fn run(source: &ConfigSource, command: AdminCommand) -> Result<(), CommandFa
             say(&format!("{jid} now administers {}\n", at.domain));
         }
         AdminCommand::Remove { jid, domain } => {
-            let (jid, at) = administered(&jid, domain.as_deref(), &domains)?;
+            let (jid, at) = read_administered(&jid, domain.as_deref(), &domains)?;
             let was_named = wait(rights::dismiss(&database.stores, &at.domain, &jid))?;
             if at.configured.contains(&jid) {
                 return Err(CommandFailure::Failed(format!(
@@ -93,7 +93,7 @@ pub fn administrators(config: &ServerConfig, database: &OpenedDatabase) -> Resul
 }
 
 /// Reads an account, and finds the domain: the named one, or the account's own.
-fn administered<'a>(
+fn read_administered<'a>(
     jid: &str,
     domain: Option<&str>,
     domains: &'a [Administrators],

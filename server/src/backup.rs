@@ -27,7 +27,7 @@ mod restore;
 mod write;
 
 pub use restore::restore;
-pub use write::{backup, served};
+pub use write::{backup, write_for_api};
 
 use std::path::PathBuf;
 

@@ -48,7 +48,7 @@ pub fn make_room(folder: &Folder, sessions: usize, unread_bytes: usize) -> Optio
 
 impl CardPlace {
     fn make(path: &Path, bytes: usize) -> io::Result<CardPlace> {
-        let unfinished = unfinished(path);
+        let unfinished = temporary_name(path);
         let _ = fs::remove_file(&unfinished);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
         let place = CardPlace { file, unfinished, path: path.to_owned(), is_kept: false };
@@ -103,7 +103,7 @@ impl Drop for CardPlace {
 pub fn take(folder: &Folder, longest_wait: Duration) -> Vec<Card> {
     let path = folder.sessions();
     // This file is left by a process that died while it wrote.
-    let _ = fs::remove_file(unfinished(&path));
+    let _ = fs::remove_file(temporary_name(&path));
     let bytes = match read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
@@ -136,7 +136,7 @@ pub fn longest_wait(settings: &Settings) -> Duration {
 }
 
 /// Returns the name of the file while it is being written.
-fn unfinished(path: &Path) -> PathBuf {
+fn temporary_name(path: &Path) -> PathBuf {
     path.with_extension("new")
 }
 

@@ -53,12 +53,12 @@ pub struct WantedCertificate {
 }
 
 /// Returns the certificates in a configuration, that of the default domain first.
-pub fn wanted(config: &ServerConfig, folder: &Folder) -> Vec<WantedCertificate> {
+pub fn wanted_certificates(config: &ServerConfig, folder: &Folder) -> Vec<WantedCertificate> {
     let mut all: Vec<WantedCertificate> = Vec::new();
     for domain in &config.domains {
         let (certificate, key, own) = match config.files_of(domain) {
             Some((certificate, key)) => (certificate.to_owned(), key.to_owned(), false),
-            None => match acme::issued(config, folder, domain) {
+            None => match acme::issued_file(config, folder, domain) {
                 Some(file) => (file.clone(), file, false),
                 None => (folder.certificate(), folder.key(), true),
             },
@@ -84,7 +84,7 @@ pub fn wanted(config: &ServerConfig, folder: &Folder) -> Vec<WantedCertificate> 
 /// [`CommandFailure::Config`] for files of the operator that can't be used,
 /// [`CommandFailure::Failed`] if the self-signed one can't be written.
 pub fn load(config: &ServerConfig, folder: &Folder) -> Result<Vec<ServerCertificate>, CommandFailure> {
-    wanted(config, folder).into_iter().map(|wanted| read_or_make(wanted, folder)).collect()
+    wanted_certificates(config, folder).into_iter().map(|wanted| read_or_make(wanted, folder)).collect()
 }
 
 /// Reads one certificate.

@@ -78,7 +78,7 @@ pub fn run(source: &ConfigSource, wishes: Wishes) -> Result<ExitCode, CommandFai
 /// that are logged elsewhere.
 pub fn tell(source: &ConfigSource, config: &ServerConfig) {
     let mut report = CheckReport::default();
-    settled(&mut report, source, config);
+    check_settings(&mut report, source, config);
     for finding in report.warnings() {
         warn!(about = finding.about, "{}", finding.text);
     }
@@ -93,10 +93,10 @@ fn live(source: &ConfigSource) -> CheckReport {
             let words = columns::cell(&found, "state");
             match found["ready"] == true {
                 true => report.note(SERVER, words),
-                false => report.blocked(SERVER, words),
+                false => report.add_blocked(SERVER, words),
             }
         }
-        Err(failure) => report.blocked(SERVER, failure.to_string()),
+        Err(failure) => report.add_blocked(SERVER, failure.to_string()),
     }
     report
 }
@@ -106,7 +106,7 @@ fn look(source: &ConfigSource) -> CheckReport {
     let config = source.read();
     match &config {
         Ok(config) => {
-            settled(&mut report, source, config);
+            check_settings(&mut report, source, config);
             servers::ask(&mut report, config);
             logins::ask(&mut report, config);
             uploads::ask(&mut report, config);
@@ -130,7 +130,7 @@ fn look(source: &ConfigSource) -> CheckReport {
 
 /// Checks everything that the configuration and the machine determine for as long as the server
 /// runs. A start makes the same checks: it continues despite a warning, but not despite a fault.
-fn settled(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfig) {
+fn check_settings(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfig) {
     configuration(report, source, config);
     services::look(report, config);
     certificates(report, config, &source.folder);
@@ -142,7 +142,7 @@ fn settled(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfi
     proxies::look(report, config);
     servers::look(report, config, &source.folder);
     readings::look(report, config);
-    exposed(report, source, config);
+    warn_of_exposed(report, source, config);
     open_files(report);
     sockets(report, source, config);
 }
@@ -162,7 +162,7 @@ fn configuration(report: &mut CheckReport, source: &ConfigSource, config: &Serve
 }
 
 fn certificates(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
-    for wanted in certificate::wanted(config, folder) {
+    for wanted in certificate::wanted_certificates(config, folder) {
         match certificate::read(&wanted) {
             Ok(certificate) if wanted.own && certificate::is_due(&certificate) => due(report, &wanted),
             Ok(certificate) => usable(report, &wanted, &certificate),
@@ -179,13 +179,13 @@ fn authority(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     if !acme.enabled {
         return report.note(ACME, "off: see [tls.acme]".to_owned());
     }
-    let wanted = acme::wanted(config);
+    let wanted = acme::wanted_certificates(config);
     if wanted.is_empty() {
         return report
             .warn(ACME, "on, but every domain has certificate files, or none is listed in `domains`".to_owned());
     }
     for acme::WantedNames { domain, names } in &wanted {
-        let state = if folder.issued(domain).is_file() { "there" } else { "the running server obtains it" };
+        let state = if folder.issued_file(domain).is_file() { "there" } else { "the running server obtains it" };
         report.note(ACME, format!("{} for {}: {state}", acme.directory, names.join(", ")));
         if let Some(local) = names.iter().find(|name| !name.contains('.')) {
             report.warn(
@@ -208,7 +208,7 @@ fn authority(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
 
 fn chat_page(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     let is_served = !(config.listen.web.is_empty() && config.listen.web_tls.is_empty());
-    let text = match (config.web.chat && is_served, package::installed(folder.path()).is_some()) {
+    let text = match (config.web.chat && is_served, package::installed_folder(folder.path()).is_some()) {
         (false, _) if !is_served => {
             "off: there is no port for browsers, see `web` and `web_tls` in [listen]".to_owned()
         }
@@ -262,10 +262,10 @@ fn ports(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
         report.note(PORTS, format!("the server is running (process {pid}), so they were not tried"));
         return;
     }
-    for (address, kind) in listener::wanted(config) {
+    for (address, kind) in listener::wanted_addresses(config) {
         match listener::bind_one(address, kind) {
             Ok(listener) => report.note(PORTS, format!("{} is free ({kind})", listener.address)),
-            Err(error) => port(report, &error, listener::refused(address, &error)),
+            Err(error) => port(report, &error, listener::explain_bind(address, &error)),
         }
     }
     readings::ports(report, config);
@@ -274,7 +274,7 @@ fn ports(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
 /// Reports an address that can't be used.
 fn port(report: &mut CheckReport, error: &io::Error, text: String) {
     match listener::may_pass(error) {
-        true => report.blocked(PORTS, text),
+        true => report.add_blocked(PORTS, text),
         false => report.fault(PORTS, text),
     }
 }
@@ -334,7 +334,7 @@ fn storage(report: &mut CheckReport, folder: &Folder, store: Option<Store>) {
 }
 
 /// Warns about files that others can read.
-fn exposed(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfig) {
+fn warn_of_exposed(report: &mut CheckReport, source: &ConfigSource, config: &ServerConfig) {
     let path = source.folder.path();
     if let Ok(found) = fs::metadata(path)
         && found.permissions().mode() & 0o007 != 0

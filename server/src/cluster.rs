@@ -38,13 +38,13 @@ pub fn settings(config: &ServerConfig) -> Option<ClusterSettings> {
         redis: RedisAddresses { redis: cluster.redis.clone(), sentinels: cluster.sentinels.clone() },
         public_host: cluster.public_host.clone(),
         lease: Duration::from_secs(cluster.lease_seconds),
-        agreed: agreed(config),
+        agreed: settings_to_agree_on(config),
     })
 }
 
 /// Returns the settings on which all nodes have to agree: those that decide about accounts, rooms
 /// and their clients, without what belongs to a machine.
-pub fn agreed(config: &ServerConfig) -> AgreedSettings {
+pub fn settings_to_agree_on(config: &ServerConfig) -> AgreedSettings {
     let mut sections: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (key, value) in effective::settings(config) {
         if let Some(section) = AGREED.iter().find(|section| is_agreed(section, &key)) {

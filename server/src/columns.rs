@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Write};
 
-pub use rookery_base::counted;
+pub use rookery_base::count_of;
 use serde_json::Value;
 
 use crate::failure::CommandFailure;

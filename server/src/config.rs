@@ -361,7 +361,7 @@ impl ServerConfig {
     pub fn defaults(table: &[Box<dyn Module>]) -> ServerConfig {
         let modules: Modules = table.iter().map(|module| (module.name(), ModuleConfig::defaults(&**module))).collect();
         ServerConfig {
-            domains: vec![DomainConfig { modules: modules.clone(), ..DomainConfig::named("localhost".into()) }],
+            domains: vec![DomainConfig { modules: modules.clone(), ..DomainConfig::with_name("localhost".into()) }],
             shards: 0,
             io: SystemInterface::Auto,
             profile: false,
@@ -440,7 +440,7 @@ impl ServerConfig {
         let text = file.map_or(Ok(String::new()), |file| {
             std::fs::read_to_string(file).map_err(|error| ConfigError::unreadable(file, &error))
         })?;
-        let written = environment.written(table);
+        let written = environment.write_toml(table);
         let place = |at: usize| match (at.checked_sub(text.len() + 1).and_then(|at| written.variable(at)), file) {
             (Some(variable), _) => variable.to_owned(),
             (None, Some(file)) => format!("{}:{}", file.display(), error::line_of(&text, at)),
@@ -540,7 +540,7 @@ impl ServerConfig {
 }
 
 impl DomainConfig {
-    fn named(name: String) -> DomainConfig {
+    fn with_name(name: String) -> DomainConfig {
         let (files, federation, login) =
             (CertificateFiles::default(), OwnFederation::default(), DomainLogin::default());
         DomainConfig { name, files, federation, login, modules: Modules::new() }

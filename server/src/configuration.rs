@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::ShownAs;
 use crate::columns::{self, Columns, cell};
-use crate::config::effective::{lines, masked, settings};
+use crate::config::effective::{lines, mask, settings};
 use crate::config::{Environment, ServerConfig};
 use crate::control::RunningServer;
 use crate::failure::CommandFailure;
@@ -49,7 +49,7 @@ pub fn show(source: &ConfigSource, which: ShownValues, shown: ShownAs) -> Result
         let is_changed = defaults.get(&key) != Some(&value);
         let is_meant = (is_given || !which.given) && (is_changed || !which.changed);
         let Some(value) = value.filter(|_| is_meant) else { continue };
-        let value = masked(&key, &value);
+        let value = mask(&key, &value);
         let (from, told) = match (variable, line) {
             (Some(variable), _) => (json!({ "variable": variable }), (*variable).to_owned()),
             (None, Some(line)) => (json!({ "file": file, "line": line }), format!("{file}:{line}")),

@@ -86,7 +86,7 @@ impl<'a> RunningServer<'a> {
             }
             note_partial(&part);
             match part["next"].as_str() {
-                Some(next) => after = format!("&after={}", encoded(next)),
+                Some(next) => after = format!("&after={}", encode(next)),
                 None => return Ok(()),
             }
         }
@@ -140,7 +140,7 @@ impl<'a> RunningServer<'a> {
             }))
         };
         let followed = client::follow(&socket, path, &mut one);
-        failed.map_or_else(|| followed.map_err(|error| self.unreached(&error)), Err)
+        failed.map_or_else(|| followed.map_err(|error| self.explain_unreached(&error)), Err)
     }
 
     /// Returns its process id, which it has written to the folder.
@@ -166,11 +166,11 @@ impl<'a> RunningServer<'a> {
         body: Option<&Value>,
     ) -> Result<ControlAnswer, CommandFailure> {
         let asked = client::ask(&self.folder.control(), patience, method, path, body);
-        asked.map_err(|error| self.unreached(&error))
+        asked.map_err(|error| self.explain_unreached(&error))
     }
 
     /// Explains why the server wasn't reached.
-    fn unreached(self, error: &io::Error) -> CommandFailure {
+    fn explain_unreached(self, error: &io::Error) -> CommandFailure {
         let socket = self.folder.control();
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => nobody(self.folder),
@@ -231,7 +231,7 @@ pub fn note_partial(told: &Value) {
 }
 
 /// Encodes a segment of a path or a value of a query.
-pub fn encoded(text: &str) -> String {
+pub fn encode(text: &str) -> String {
     rookery_web::control::client::encode(text)
 }
 

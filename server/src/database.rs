@@ -45,9 +45,9 @@ impl OpenedDatabase {
     /// The error of the store, with the remedy.
     pub fn open(folder: &Folder, store: &Store) -> Result<OpenedDatabase, CommandFailure> {
         match &store.place {
-            DatabasePlace::Folder => OpenedDatabase::embedded(folder, &options(store)),
+            DatabasePlace::Folder => OpenedDatabase::open_embedded(folder, &options(store)),
             DatabasePlace::Server(server) => {
-                let store = served(server, store)?.open()?;
+                let store = with_settings(server, store)?.open()?;
                 abort::means_a_fault();
                 Ok(OpenedDatabase::of(store))
             }
@@ -67,7 +67,8 @@ impl OpenedDatabase {
                 folder.find()?;
                 let is_new = !folder.database().exists();
                 let lock_wait = sqlite::SqliteOptions::of_commands().lock_wait;
-                let opened = OpenedDatabase::embedded(folder, &sqlite::SqliteOptions { lock_wait, ..options(store) })?;
+                let opened =
+                    OpenedDatabase::open_embedded(folder, &sqlite::SqliteOptions { lock_wait, ..options(store) })?;
                 if is_new {
                     folder.hand_over("rookery.db")?;
                 }
@@ -75,7 +76,7 @@ impl OpenedDatabase {
             }
             // A command does one thing at a time, or a few at most.
             DatabasePlace::Server(server) => {
-                let address = served(server, &Store { connections: 1, ..store.clone() })?;
+                let address = with_settings(server, &Store { connections: 1, ..store.clone() })?;
                 let name = address.to_string();
                 let database = OpenedDatabase::of(address.with_patience(Patience::of_commands()).open()?);
                 database.tell_waits(name);
@@ -108,7 +109,7 @@ impl OpenedDatabase {
         });
     }
 
-    fn embedded(folder: &Folder, options: &sqlite::SqliteOptions) -> Result<OpenedDatabase, CommandFailure> {
+    fn open_embedded(folder: &Folder, options: &sqlite::SqliteOptions) -> Result<OpenedDatabase, CommandFailure> {
         Ok(OpenedDatabase::of(sqlite::open(&folder.database(), options)?))
     }
 
@@ -149,11 +150,11 @@ impl OpenedDatabase {
 ///
 /// # Errors
 ///
-/// As [`served`].
+/// As [`with_settings`].
 pub fn address(folder: &Folder, store: &Store) -> Result<EndAddress, CommandFailure> {
     match &store.place {
         DatabasePlace::Folder => Ok(EndAddress::Sqlite(folder.database())),
-        DatabasePlace::Server(server) => served(server, store),
+        DatabasePlace::Server(server) => with_settings(server, store),
     }
 }
 
@@ -162,9 +163,9 @@ pub fn address(folder: &Folder, store: &Store) -> Result<EndAddress, CommandFail
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if it is no address, and the errors of [`served`].
-pub fn named(text: &str, store: &Store) -> Result<EndAddress, CommandFailure> {
-    served(&EndAddress::parse(text).map_err(CommandFailure::Failed)?, store)
+/// [`CommandFailure::Failed`] if it is no address, and the errors of [`with_settings`].
+pub fn read_address(text: &str, store: &Store) -> Result<EndAddress, CommandFailure> {
+    with_settings(&EndAddress::parse(text).map_err(CommandFailure::Failed)?, store)
 }
 
 /// Adds the configured password and TLS to the address of a database server.
@@ -172,7 +173,7 @@ pub fn named(text: &str, store: &Store) -> Result<EndAddress, CommandFailure> {
 /// # Errors
 ///
 /// [`CommandFailure::Unfit`] if a file that the configuration names can't be read, with its key.
-pub fn served(address: &EndAddress, store: &Store) -> Result<EndAddress, CommandFailure> {
+pub fn with_settings(address: &EndAddress, store: &Store) -> Result<EndAddress, CommandFailure> {
     let Store { connections, trusts_durability, migrations, months, has_index, .. } = *store;
     let terms_of: Option<TermsOf> = if has_index { Some(rookery_archive::terms) } else { None };
     let is_encrypted = |is_local: bool| store.encrypted.unwrap_or(!is_local);

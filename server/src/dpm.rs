@@ -67,7 +67,7 @@ pub fn database(config: &DpmConfig) -> Result<Database, ConfigError> {
     let database = Database::load(config.database.as_deref());
     let database = database.map_err(|unusable| ConfigError::because(unusable.to_string()))?;
     let named = config.alarms.iter().flat_map(|alarms| &alarms.devices);
-    match named.into_iter().find(|name| database.named(name).is_none()) {
+    match named.into_iter().find(|name| database.by_name(name).is_none()) {
         Some(name) => {
             let file =
                 config.database.as_ref().map_or("the demonstration".to_owned(), |file| file.display().to_string());
@@ -109,7 +109,7 @@ impl Opened {
         let front_ends = front_ends(config);
         let settings = ServeSettings { clients: config.listen.clone(), front_ends, options };
         let mut server = DpmServer::open(settings, database.clone()).map_err(|NotOpened { address, error }| {
-            listener::failure(&error, refused(address, key_of(config, address), &error))
+            listener::failure(&error, explain_bind(address, key_of(config, address), &error))
         })?;
         let addresses = server.addresses().map_err(|error| CommandFailure::Failed(error.to_string()))?;
         let credentials = credentials(config);
@@ -121,9 +121,9 @@ impl Opened {
         server.pass_on_to(config.pass_on.clone());
         let server = if database.records().is_empty() { server } else { record(server, config, folder)? };
         let server = match config.grpc {
-            Some(listen) => {
-                server.with_grpc(listen).map_err(|error| listener::failure(&error, refused(listen, "grpc", &error)))?
-            }
+            Some(listen) => server
+                .with_grpc(listen)
+                .map_err(|error| listener::failure(&error, explain_bind(listen, "grpc", &error)))?,
             None => server,
         };
         if let Some(keyring) = server.grpc_keys() {
@@ -132,7 +132,7 @@ impl Opened {
         let server = match config.channel_access {
             Some(listen) => server
                 .with_channel_access(listen)
-                .map_err(|error| listener::failure(&error, refused(listen, "channel_access", &error)))?,
+                .map_err(|error| listener::failure(&error, explain_bind(listen, "channel_access", &error)))?,
             None => server,
         };
         let server = match config.multicast {
@@ -307,8 +307,8 @@ fn tell_unrecorded(dpm: &Service) {
 }
 
 /// Explains why an address can't be bound, with the key of `[dpm]` that sets it.
-pub fn refused(address: SocketAddr, key: &str, error: &std::io::Error) -> String {
-    listener::refused(address, error).replace("[listen]", &format!("`{key}` in [dpm]"))
+pub fn explain_bind(address: SocketAddr, key: &str, error: &std::io::Error) -> String {
+    listener::explain_bind(address, error).replace("[listen]", &format!("`{key}` in [dpm]"))
 }
 
 fn key_of(config: &DpmConfig, address: SocketAddr) -> &'static str {

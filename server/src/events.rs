@@ -11,7 +11,7 @@ use crate::uploads::secret;
 /// # Errors
 ///
 /// The file of the secret can't be used.
-pub fn posted(config: &ServerConfig, folder: &Folder) -> Result<Option<PostSettings>, ConfigError> {
+pub fn post_settings(config: &ServerConfig, folder: &Folder) -> Result<Option<PostSettings>, ConfigError> {
     let config = &config.events;
     let Some(address) = &config.url else { return Ok(None) };
     let because = |why: String| ConfigError::because(format!("events: {why}"));

@@ -72,7 +72,8 @@ pub fn load(
         Some(dns) => dns.clone(),
         None => Arc::new(Nowhere),
     };
-    let settings = FederationSettings { uncertified: uncertified(certificates, &domains), ..settings(config, decoys)? };
+    let settings =
+        FederationSettings { uncertified: uncertified_domains(certificates, &domains), ..settings(config, decoys)? };
     for domain in &settings.uncertified {
         if settings.federates(domain) && settings.rules_of(domain).policy == PeerPolicy::Certificate {
             warn!(%domain, "this domain has only a self-signed certificate, so it doesn't connect to other servers; get one from an authority");
@@ -84,7 +85,7 @@ pub fn load(
 
 /// Returns the domains among these that have no certificate but the server's self-signed one, by
 /// the rule of [`PeerSettings::new`].
-fn uncertified(certificates: &[ServerCertificate], domains: &[String]) -> Vec<Box<str>> {
+fn uncertified_domains(certificates: &[ServerCertificate], domains: &[String]) -> Vec<Box<str>> {
     let is_own = |domain: &&String| {
         let is_for =
             |found: &&ServerCertificate| found.inspection.covers(domain.as_str()) || found.domains.contains(*domain);
@@ -228,7 +229,7 @@ mod tests {
             (vec![], ""),
         ];
         for (number, (certificates, expected)) in cases.iter().enumerate() {
-            assert_eq!(uncertified(certificates, &domains).join(" "), *expected, "case {number}");
+            assert_eq!(uncertified_domains(certificates, &domains).join(" "), *expected, "case {number}");
         }
     }
 }

@@ -183,7 +183,7 @@ impl Folder {
 
     /// Returns the file with the chain and key that an authority has issued for a domain, given in
     /// A-labels.
-    pub fn issued(&self, domain: &str) -> PathBuf {
+    pub fn issued_file(&self, domain: &str) -> PathBuf {
         self.path.join("certs/acme").join(format!("{domain}.pem"))
     }
 
@@ -217,12 +217,12 @@ impl Folder {
     }
 
     /// Returns the name beside which a backup to standard output makes its temporary files.
-    pub fn streamed(&self) -> PathBuf {
+    pub fn stream_stem(&self) -> PathBuf {
         self.path.join(STREAMED)
     }
 
     /// Returns the folder into which a restore puts files that belong outside of the data folder.
-    pub fn restored(&self) -> PathBuf {
+    pub fn restored_folder(&self) -> PathBuf {
         self.path.join("restored")
     }
 

@@ -25,7 +25,7 @@ pub fn run(source: &ConfigSource, from: Option<&str>) -> Result<(), CommandFailu
     let folder = &source.folder;
     folder.find()?;
     if from.is_none()
-        && let Some(found) = package::installed(folder.path())
+        && let Some(found) = package::installed_folder(folder.path())
     {
         say(&format!("{NAME} {VERSION} is there: {}\n", found.display()));
         return Ok(());

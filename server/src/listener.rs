@@ -80,7 +80,7 @@ impl fmt::Display for PortKind {
 }
 
 /// Returns the configured addresses, each with its protocol.
-pub fn wanted(config: &ServerConfig) -> impl Iterator<Item = (SocketAddr, PortKind)> {
+pub fn wanted_addresses(config: &ServerConfig) -> impl Iterator<Item = (SocketAddr, PortKind)> {
     let has_others = config.federates();
     let has_components = !config.components.is_empty();
     let config = &config.listen;
@@ -104,7 +104,7 @@ pub fn wanted(config: &ServerConfig) -> impl Iterator<Item = (SocketAddr, PortKi
 ///
 /// As [`failure`], for the first that can't be bound.
 pub fn bind_all(config: &ServerConfig, inherited: Inherited) -> Result<Vec<BoundListener>, CommandFailure> {
-    bind_these(wanted(config), inherited)
+    bind_these(wanted_addresses(config), inherited)
 }
 
 fn bind_these(
@@ -118,7 +118,7 @@ fn bind_these(
             Some(socket) => listen_again(socket, kind),
             None => bind_one(address, kind),
         };
-        opened.map_err(|error| failure(&error, refused(address, &error)))
+        opened.map_err(|error| failure(&error, explain_bind(address, &error)))
     });
     opened.collect()
 }
@@ -166,7 +166,7 @@ pub fn may_pass(error: &io::Error) -> bool {
 }
 
 /// Explains why an address can't be listened on, with the remedy.
-pub fn refused(address: SocketAddr, error: &io::Error) -> String {
+pub fn explain_bind(address: SocketAddr, error: &io::Error) -> String {
     let mend = match error.kind() {
         io::ErrorKind::AddrInUse => {
             format!(

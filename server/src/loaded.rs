@@ -11,7 +11,7 @@ use rookery_stream::tls::{Identity, TlsSettings};
 use rookery_web::comparison::{ChangedKey, ChangedValue, ComparedValues};
 
 use crate::certificate::{self, ServerCertificate};
-use crate::config::effective::{masked, settings as settings_of};
+use crate::config::effective::{mask, settings as settings_of};
 use crate::config::{ConfigError, Environment, ServerConfig};
 use crate::database::Decoys;
 use crate::failure::CommandFailure;
@@ -226,7 +226,7 @@ pub fn compare(running: &Loaded) -> Result<ComparedValues, ConfigError> {
         let running = if needs_restart { &started } else { &now };
         let of = |all: &BTreeMap<String, Option<String>>| all.get(key).cloned().flatten();
         let (running, file) = (of(running), of(&new));
-        let mask = |value: String| masked(key, &value);
+        let mask = |value: String| mask(key, &value);
         (running != file).then(|| ChangedValue {
             key: key.clone(),
             running: running.map(mask),

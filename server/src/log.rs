@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::{LogCommand, LogWishes};
 use crate::columns::{self, cell};
-use crate::control::{RunningServer, encoded};
+use crate::control::{RunningServer, encode};
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
@@ -27,11 +27,11 @@ pub fn run(source: &ConfigSource, wishes: &LogWishes, command: Option<&LogComman
         say(&format!("{module} is logged at {level} for {} seconds\n", lasts.as_secs()));
         return Ok(());
     }
-    let mut path = format!("{LOG}?level={}", encoded(wishes.level.as_deref().unwrap_or("trace")));
+    let mut path = format!("{LOG}?level={}", encode(wishes.level.as_deref().unwrap_or("trace")));
     if let Some(account) = &wishes.account {
         let jid = Jid::parse(account)
             .map_err(|error| CommandFailure::Failed(format!("{account:?} isn't an address: {error}")))?;
-        path += &format!("&account={}", encoded(jid.bare_str()));
+        path += &format!("&account={}", encode(jid.bare_str()));
     }
     if wishes.follow {
         path += "&follow=yes";

@@ -114,7 +114,7 @@ pub fn run(source: &ConfigSource, wishes: ProfileWishes) -> Result<(), CommandFa
     let title = format!("rookery, {} s of CPU in {} s", cpu(&sampled), wishes.seconds);
     let bytes = match format {
         Format::Svg => flamegraph::draw(&named.profile, &title).into_bytes(),
-        Format::Folded => named.profile.folded().into_bytes(),
+        Format::Folded => named.profile.to_folded().into_bytes(),
         Format::Pprof => protobuf::write(&named.profile),
     };
     if file.as_os_str() == "-" {

@@ -5,7 +5,7 @@ pub mod reach;
 
 use crate::arguments::ShownAs;
 use crate::columns::{self, cell};
-use crate::control::{RunningServer, encoded, note_partial};
+use crate::control::{RunningServer, encode, note_partial};
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
@@ -26,7 +26,7 @@ pub fn run(
     match (what, domain) {
         ("list", None) => list(RunningServer::in_folder(&source.folder)?, shown)?,
         ("close", Some(domain)) => {
-            let path = format!("/streams/{}", encoded(&prepared(domain)?));
+            let path = format!("/streams/{}", encode(&prepare(domain)?));
             let closed = RunningServer::in_folder(&source.folder)?.ask("DELETE", &path, None)?;
             note_partial(&closed);
             match shown.json {
@@ -40,12 +40,12 @@ pub fn run(
         (_, Some(_)) => {
             return Err(CommandFailure::Failed(format!("{what:?} is neither \"list\" nor \"close\", nor a domain")));
         }
-        (domain, None) => return reach::run(source, &prepared(domain)?, from, shown),
+        (domain, None) => return reach::run(source, &prepare(domain)?, from, shown),
     }
     Ok(())
 }
 
-fn prepared(domain: &str) -> Result<String, CommandFailure> {
+fn prepare(domain: &str) -> Result<String, CommandFailure> {
     let prepared = rookery_jid::prepare_domain(domain);
     prepared.map(Into::into).map_err(|error| CommandFailure::Failed(format!("{domain:?} is no domain: {error}")))
 }

@@ -211,7 +211,7 @@ impl Threads {
             dpm.reload();
         }
         if let Some(cluster) = &self.beside.cluster {
-            cluster.settle(crate::cluster::agreed(&loaded.config));
+            cluster.settle(crate::cluster::settings_to_agree_on(&loaded.config));
         }
     }
 }
@@ -307,11 +307,11 @@ fn start_web(
         exports: folder.path().to_owned(),
         backups: BackupMaker::new({
             let source = start.loaded.source.clone();
-            move || crate::backup::served(&source)
+            move || crate::backup::write_for_api(&source)
         }),
         readings: start.dpm.as_ref().map(|opened| opened.readings()),
         events: start.shared.events.clone(),
-        posts: crate::events::posted(&start.loaded.config, folder)?,
+        posts: crate::events::post_settings(&start.loaded.config, folder)?,
         traces: crate::traces::collector(&start.loaded.config)?,
         control: control::bind(folder),
     };
@@ -426,13 +426,13 @@ fn web_settings(loaded: &Loaded) -> rookery_web::WebSettings {
             compression: config.web.bosh_compression,
             most_bytes: config.limits.after_login.bytes,
         }),
-        certificates: loaded.certificates.iter().map(served).collect(),
+        certificates: loaded.certificates.iter().map(served_certificate).collect(),
         restart: loaded.restart.clone(),
         records: records::looker(config),
     }
 }
 
-fn served(certificate: &ServerCertificate) -> ServedCertificate {
+fn served_certificate(certificate: &ServerCertificate) -> ServedCertificate {
     ServedCertificate {
         file: certificate.file.clone(),
         names: certificate.domains.clone(),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::arguments::{RoomCommand, SessionCommand, ShownAs};
 use crate::columns::{self, Columns, cell};
 use crate::config::ServerConfig;
-use crate::control::{RunningServer, encoded};
+use crate::control::{RunningServer, encode};
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 use crate::welcome::say;
@@ -23,8 +23,8 @@ pub fn run(source: &ConfigSource, command: SessionCommand) -> Result<(), Command
         SessionCommand::List { whose, shown } => {
             let lists = match whose.as_deref().map(Jid::parse) {
                 None => paths(&source.read()?, |domain| format!("/domains/{domain}/sessions?")),
-                Some(Ok(jid)) if jid.is_domain() => vec![format!("/domains/{}/sessions?", encoded(jid.domain()))],
-                Some(Ok(jid)) => vec![format!("/users/{}/sessions", encoded(jid.bare_str()))],
+                Some(Ok(jid)) if jid.is_domain() => vec![format!("/domains/{}/sessions?", encode(jid.domain()))],
+                Some(Ok(jid)) => vec![format!("/users/{}/sessions", encode(jid.bare_str()))],
                 Some(Err(error)) => return Err(CommandFailure::Failed(format!("that isn't an address: {error}"))),
             };
             let row = |item: &Value| values(item, "jid");
@@ -33,10 +33,10 @@ pub fn run(source: &ConfigSource, command: SessionCommand) -> Result<(), Command
         SessionCommand::End { jid, shown } => {
             let jid = Jid::parse(&jid)
                 .map_err(|error| CommandFailure::Failed(format!("{jid:?} isn't an address: {error}")))?;
-            let account = format!("/users/{}/sessions", encoded(jid.bare_str()));
+            let account = format!("/users/{}/sessions", encode(jid.bare_str()));
             match jid.resource() {
                 Some(resource) => {
-                    server.ask("DELETE", &format!("{account}/{}", encoded(resource)), None)?;
+                    server.ask("DELETE", &format!("{account}/{}", encode(resource)), None)?;
                     match shown.json {
                         true => columns::objects([json!({ "ended": 1 })])?,
                         false => say(&format!("ended the session {jid}\n")),
@@ -96,11 +96,11 @@ pub(crate) fn values(session: &Value, name: &str) -> [String; 11] {
 /// As [`run`].
 pub fn rooms(source: &ConfigSource, command: RoomCommand) -> Result<(), CommandFailure> {
     let server = RunningServer::in_folder(&source.folder)?;
-    let of = |room: &str| format!("/rooms/{}", encoded(room));
+    let of = |room: &str| format!("/rooms/{}", encode(room));
     match command {
         RoomCommand::List { domain, shown } => {
             let lists = match domain {
-                Some(domain) => vec![format!("/domains/{}/rooms?", encoded(&domain))],
+                Some(domain) => vec![format!("/domains/{}/rooms?", encode(&domain))],
                 None => {
                     let config = source.read()?;
                     let has_rooms = |name: &str| {
@@ -109,7 +109,7 @@ pub fn rooms(source: &ConfigSource, command: RoomCommand) -> Result<(), CommandF
                             .is_some_and(|domain| domain.modules.get("rooms").is_some_and(|rooms| rooms.enabled))
                     };
                     let names = config.domains.iter().map(|domain| domain.name.as_str()).filter(|name| has_rooms(name));
-                    names.map(|name| format!("/domains/{}/rooms?", encoded(name))).collect()
+                    names.map(|name| format!("/domains/{}/rooms?", encode(name))).collect()
                 }
             };
             let members = ["jid", "name", "public", "persistent", "occupants", "last_message"];
@@ -137,7 +137,7 @@ pub fn rooms(source: &ConfigSource, command: RoomCommand) -> Result<(), CommandF
             Ok(())
         }
         RoomCommand::Destroy { room, reason } => {
-            let query = reason.map_or_else(String::new, |reason| format!("?reason={}", encoded(&reason)));
+            let query = reason.map_or_else(String::new, |reason| format!("?reason={}", encode(&reason)));
             server.ask("DELETE", &format!("{}{query}", of(&room)), None)?;
             say(&format!("destroyed {room}\n"));
             Ok(())
@@ -147,7 +147,7 @@ pub fn rooms(source: &ConfigSource, command: RoomCommand) -> Result<(), CommandF
 
 /// Returns the path for each domain.
 fn paths(config: &ServerConfig, path: impl Fn(&str) -> String) -> Vec<String> {
-    config.domains.iter().map(|domain| path(&encoded(&domain.name))).collect()
+    config.domains.iter().map(|domain| path(&encode(&domain.name))).collect()
 }
 
 /// Prints the entries of lists.

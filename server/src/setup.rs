@@ -82,7 +82,7 @@ pub struct SetupWishes {
 
 impl SetupWishes {
     /// Returns the settings of DNS queries.
-    fn asked(&self) -> ResolverSettings {
+    fn resolver_settings(&self) -> ResolverSettings {
         ResolverSettings { servers: self.dns.into_iter().collect(), ..ResolverSettings::default() }
     }
 }
@@ -96,14 +96,14 @@ impl SetupWishes {
 pub fn run(source: &ConfigSource, wishes: &SetupWishes) -> Result<(), CommandFailure> {
     let plan = SetupPlan::of(source, wishes)?;
     plan.refuse_what_is_there()?;
-    let wanted = records::wanted(&plan.config, &plan.addresses, wishes.federation);
+    let wanted = records::wanted_records(&plan.config, &plan.addresses, wishes.federation);
     if wishes.shown.json {
         let links = if wishes.dry_run { None } else { Some(make(&plan)?) };
         return columns::objects([object(&plan, &wanted, links.as_ref())]);
     }
     if wishes.dry_run {
         say(&plan.words("would be written"));
-        say(&format!("\n{}", indented(&plan.text)));
+        say(&format!("\n{}", indent(&plan.text)));
         say(&dns_words(wishes, &plan, &wanted));
         return Ok(());
     }
@@ -111,7 +111,7 @@ pub fn run(source: &ConfigSource, wishes: &SetupWishes) -> Result<(), CommandFai
     say(&plan.words("written"));
     say(&dns_words(wishes, &plan, &wanted));
     if wishes.wait {
-        records::wait_for(&wishes.asked(), &wanted, &plan.addresses)?;
+        records::wait_for(&wishes.resolver_settings(), &wanted, &plan.addresses)?;
     }
     say(&next_words(&plan, &links));
     Ok(())
@@ -194,7 +194,7 @@ fn link(config: &ServerConfig, database: &OpenedDatabase, purpose: LinkPurpose) 
 /// Returns the DNS records, each with its current state.
 fn dns_words(wishes: &SetupWishes, plan: &SetupPlan, wanted: &[records::DnsRecord]) -> String {
     let mut text = String::from("\nDNS records to copy, and what DNS says about them now:\n\n");
-    match records::look(&wishes.asked(), wanted, &plan.addresses) {
+    match records::look(&wishes.resolver_settings(), wanted, &plan.addresses) {
         Ok(looks) => text.push_str(&records::words(wanted, &looks)),
         Err(failure) => {
             let _ = writeln!(text, "{}\n  DNS can't be asked: {failure}", records::words(wanted, &[]));
@@ -212,7 +212,7 @@ fn dns_words(wishes: &SetupWishes, plan: &SetupPlan, wanted: &[records::DnsRecor
 
 /// Returns what was set up, or would be if there are no links, for programs.
 fn object(plan: &SetupPlan, wanted: &[records::DnsRecord], links: Option<&Links>) -> Value {
-    let ports = listener::wanted(&plan.config).filter(|(address, _)| !address.ip().is_loopback());
+    let ports = listener::wanted_addresses(&plan.config).filter(|(address, _)| !address.ip().is_loopback());
     let ports: std::collections::BTreeSet<u16> = ports.map(|(address, _)| address.port()).collect();
     json!({
         "domain": plan.admin.domain(),
@@ -262,7 +262,7 @@ fn code(text: &str, has_colours: bool) -> Option<String> {
     Some(drawn.lines().map(|line| format!("  {begin}{line}{end}\n")).collect())
 }
 
-fn indented(text: &str) -> String {
+fn indent(text: &str) -> String {
     text.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect()
 }
 

@@ -132,7 +132,7 @@ impl Inherited {
 mod tests {
     use super::*;
 
-    fn inherited() -> (Inherited, Vec<SocketAddr>) {
+    fn inherit() -> (Inherited, Vec<SocketAddr>) {
         let sockets = (0..2).map(|_| {
             let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
             let address = socket.local_addr().expect("an address");
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_socket_goes_to_the_key_that_names_its_address_once() {
-        let (mut inherited, addresses) = inherited();
+        let (mut inherited, addresses) = inherit();
         assert!(inherited.find("127.0.0.2:0".parse().expect("an address")).is_none());
         let found = inherited.find(addresses[1]).expect("a socket");
         assert_eq!(found.local_addr().expect("an address"), addresses[1]);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn descriptors_that_are_passed_on_follow_each_other() {
-        let (inherited, _) = inherited();
+        let (inherited, _) = inherit();
         let sockets: Vec<_> = inherited.0.into_iter().map(|(socket, _)| socket).collect();
         let mut command = Command::new("true");
         let passed = pass_on(&mut command, &sockets).expect("descriptors");

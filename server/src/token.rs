@@ -70,7 +70,7 @@ pub fn run(source: &ConfigSource, command: TokenCommand) -> Result<(), CommandFa
 
 fn scope(name: &str) -> Result<Scope, CommandFailure> {
     let known: Vec<_> = Scope::ALL.iter().map(|scope| scope.name()).collect();
-    Scope::named(name).ok_or_else(|| {
+    Scope::from_name(name).ok_or_else(|| {
         CommandFailure::Failed(format!("there is no scope {name:?}; the scopes are: {}", known.join(", ")))
     })
 }

@@ -116,7 +116,7 @@ impl TopPage<'_> {
         let counts = now["counts"].as_object().into_iter().flatten();
         let rates = counts.filter_map(|(name, now)| {
             let growth = now.as_f64()? - before["counts"][name].as_f64()?;
-            Some((name.clone(), json!(rounded(growth.max(0.0) / self.seconds))))
+            Some((name.clone(), json!(round(growth.max(0.0) / self.seconds))))
         });
         rates.collect()
     }
@@ -147,10 +147,10 @@ impl TopPage<'_> {
         };
         json!({
             "time": self.now["time"],
-            "seconds": rounded(self.seconds),
+            "seconds": round(self.seconds),
             "by": self.now["by"],
-            "cpu_percent": rounded(self.percent("cpu_seconds")),
-            "watching_percent": rounded(self.percent("watching_seconds")),
+            "cpu_percent": round(self.percent("cpu_seconds")),
+            "watching_percent": round(self.percent("watching_seconds")),
             "values": self.now["values"],
             "totals": self.now["counts"],
             "rates": self.rates(self.before, self.now),
@@ -234,7 +234,7 @@ fn milliseconds(seconds: &Value) -> String {
     format!("{:.1}", 1000.0 * seconds.as_f64().unwrap_or_default())
 }
 
-fn rounded(number: f64) -> f64 {
+fn round(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
 }
 

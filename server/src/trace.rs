@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::arguments::ShownAs;
 use crate::columns::{self, cell};
-use crate::control::{RunningServer, encoded};
+use crate::control::{RunningServer, encode};
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
 
@@ -42,7 +42,7 @@ pub fn run(source: &ConfigSource, wishes: &TraceWishes) -> Result<(), CommandFai
     let contents = if wishes.contents { "yes" } else { "no" };
     let path = format!(
         "{TRACE}?jid={}&stanzas={}&seconds={}&contents={contents}",
-        encoded(&wishes.subject),
+        encode(&wishes.subject),
         wishes.stanzas,
         wishes.seconds
     );

@@ -88,12 +88,12 @@ pub fn run(source: &ConfigSource, command: UserCommand) -> Result<(), CommandFai
             portability::import_database(&foreign, &rule, shown, &config, source, &open()?)
         }
         UserCommand::Invite { what, valid, shown } => {
-            invite::invite(&invited(&what, &config)?, valid.days, shown, &config, source, &open()?)
+            invite::invite(&parse_invited(&what, &config)?, valid.days, shown, &config, source, &open()?)
         }
         UserCommand::ResetLink { jid, valid, shown } => {
             invite::reset(&account(&jid, &config)?, valid.days, shown, &config, source, &open()?)
         }
-        UserCommand::Export { what, file } => portability::export(&exported(&what)?, &file, source, &open()?),
+        UserCommand::Export { what, file } => portability::export(&parse_exported(&what)?, &file, source, &open()?),
     }
 }
 
@@ -114,12 +114,12 @@ fn add(
         // The running server also sends the account its welcome.
         Some(server) => running::add(server, jid, password)?,
         None => {
-            let made = wait(users::create(&database.stores, jid.as_ref(), derived(password, config)?))?;
+            let made = wait(users::create(&database.stores, jid.as_ref(), derive(password, config)?))?;
             made.map_err(|refusal| CommandFailure::Failed(refusal.to_string()))?;
             note(source, &database.stores, jid.domain(), &format!("created an account: {jid}"));
         }
     }
-    let named = named(config, database)?;
+    let named = named_accounts(config, database)?;
     if shown.json {
         return columns::objects([json!({ "jid": jid.as_str(), "has_rights": named.contains(jid) })]);
     }
@@ -129,7 +129,7 @@ fn add(
 }
 
 /// Returns the accounts that have rights because of their names, whether the accounts exist or not.
-fn named(config: &ServerConfig, database: &OpenedDatabase) -> Result<Set<Jid>, CommandFailure> {
+fn named_accounts(config: &ServerConfig, database: &OpenedDatabase) -> Result<Set<Jid>, CommandFailure> {
     let table = rookery_modules::table(&rookery_modules::Shared::default());
     Ok(wait(rights::all_named(&database.stores, &settings::settings(config, &table, &LoginSources::default())))?)
 }
@@ -170,7 +170,7 @@ fn set_password(
         // The running server also ends the sessions.
         Some(server) => running::set_password(server, jid, password)?,
         None => {
-            let set = wait(users::set_credentials(&database.stores, jid.as_ref(), derived(password, config)?))?;
+            let set = wait(users::set_credentials(&database.stores, jid.as_ref(), derive(password, config)?))?;
             set.map_err(|refusal| match refusal {
                 Refusal::Missing(_) => no_account(jid),
                 refusal => CommandFailure::Failed(refusal.to_string()),
@@ -303,7 +303,7 @@ fn remove_by_server(jid: &Jid, stores: &Stores) -> Result<bool, CommandFailure> 
 }
 
 /// Reads an account or a domain.
-fn exported(text: &str) -> Result<Jid, CommandFailure> {
+fn parse_exported(text: &str) -> Result<Jid, CommandFailure> {
     match Jid::parse(text) {
         Ok(jid) if jid.resource().is_none() => Ok(jid),
         _ => Err(CommandFailure::Failed(format!(
@@ -313,7 +313,7 @@ fn exported(text: &str) -> Result<Jid, CommandFailure> {
 }
 
 /// Parses a domain of this server, or the address that a new account is to have.
-fn invited(text: &str, config: &ServerConfig) -> Result<Jid, CommandFailure> {
+fn parse_invited(text: &str, config: &ServerConfig) -> Result<Jid, CommandFailure> {
     match Jid::parse(text) {
         Ok(jid) if jid.is_domain() => on_this_server(jid, config).map_err(CommandFailure::Failed),
         _ => account(text, config),
@@ -321,18 +321,18 @@ fn invited(text: &str, config: &ServerConfig) -> Result<Jid, CommandFailure> {
 }
 
 /// Returns the credentials that are stored for a password.
-fn derived(password: &str, config: &ServerConfig) -> Result<Credentials, CommandFailure> {
+fn derive(password: &str, config: &ServerConfig) -> Result<Credentials, CommandFailure> {
     let derived = Credentials::derive(password, config.login.scram_iterations);
     derived.map_err(|error| CommandFailure::Failed(error.to_string()))
 }
 
 /// Parses the address of an account in a domain that is served here.
 fn account(text: &str, config: &ServerConfig) -> Result<Jid, CommandFailure> {
-    served(text, config).map_err(CommandFailure::Failed)
+    parse_served(text, config).map_err(CommandFailure::Failed)
 }
 
 /// Parses such an address; the error explains the failure.
-fn served(text: &str, config: &ServerConfig) -> Result<Jid, String> {
+fn parse_served(text: &str, config: &ServerConfig) -> Result<Jid, String> {
     on_this_server(address(text)?, config)
 }
 

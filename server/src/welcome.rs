@@ -184,7 +184,7 @@ fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, PortKind)], admin: &FirstAd
         let _ = writeln!(steps, "  rookery user invite {domain}{options}   for a link to choose a name and password");
     }
     let page = bound.iter().find(|(_, kind)| *kind == PortKind::WebTls).filter(|_| loaded.config.web.chat);
-    let page = page.filter(|_| package::installed(loaded.source.folder.path()).is_none());
+    let page = page.filter(|_| package::installed_folder(loaded.source.folder.path()).is_none());
     if let Some((address, _)) = page {
         let _ = writeln!(
             steps,
@@ -194,7 +194,7 @@ fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, PortKind)], admin: &FirstAd
     }
     let _ = writeln!(steps, "  rookery check{options}");
     if loaded.source.config.is_none() {
-        let _ = writeln!(steps, "  rookery config example > {}", quoted(&loaded.source.folder.config()));
+        let _ = writeln!(steps, "  rookery config example > {}", quote(&loaded.source.folder.config()));
     }
     steps
 }
@@ -208,16 +208,16 @@ fn options(loaded: &Loaded) -> String {
         return options;
     }
     if folder.path() != Path::new(DATA_DIR) {
-        let _ = write!(options, " --data-dir {}", quoted(folder.path()));
+        let _ = write!(options, " --data-dir {}", quote(folder.path()));
     }
     if let Some(file) = loaded.source.config.as_ref().filter(|file| **file != folder.config()) {
-        let _ = write!(options, " --config {}", quoted(file));
+        let _ = write!(options, " --config {}", quote(file));
     }
     options
 }
 
 /// Quotes a path for a shell.
-pub fn quoted(path: &Path) -> String {
+pub fn quote(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+:@".contains(c));
     if plain && !text.is_empty() { text } else { format!("'{}'", text.replace('\'', "'\\''")) }

@@ -179,7 +179,7 @@ type Paths = BTreeMap<Vec<String>, (Vec<String>, Vec<String>)>;
 /// Finds the circles: sets of files that all reach each other.
 fn circles(imports: &Imports) -> BTreeSet<BTreeSet<String>> {
     let reached: BTreeMap<&Vec<String>, BTreeSet<&Vec<String>>> =
-        imports.keys().map(|file| (file, reached(imports, file))).collect();
+        imports.keys().map(|file| (file, find_reached(imports, file))).collect();
     let name = |file: &Vec<String>| if file.is_empty() { "crate".to_owned() } else { file.join("::") };
     let of = |file: &&Vec<String>| -> BTreeSet<String> {
         reached[*file].iter().filter(|other| reached[**other].contains(*file)).map(|other| name(other)).collect()
@@ -188,7 +188,7 @@ fn circles(imports: &Imports) -> BTreeSet<BTreeSet<String>> {
 }
 
 /// Finds the files that a file reaches; itself only if one of them leads back.
-fn reached<'a>(imports: &'a Imports, file: &'a Vec<String>) -> BTreeSet<&'a Vec<String>> {
+fn find_reached<'a>(imports: &'a Imports, file: &'a Vec<String>) -> BTreeSet<&'a Vec<String>> {
     let (mut found, mut open) = (BTreeSet::new(), vec![file]);
     while let Some(next) = open.pop() {
         for import in &imports[next] {

@@ -40,7 +40,7 @@ fn three_thousand_rooms_are_listed() {
     let document = RoomDocument { is_public: true, ..RoomDocument::default() };
     for number in 0..3000 {
         let room = server.address(&format!("room{number:04}@conference.example.org"));
-        server.done(server.stores().rooms.put(room.as_ref(), document.clone())).expect("stored");
+        server.finish(server.stores().rooms.put(room.as_ref(), document.clone())).expect("stored");
     }
     server.restart();
     let mut alice = server.online("alice/a");
@@ -73,12 +73,12 @@ fn three_thousand_nodes_are_listed() {
          </configure></pubsub></iq>"
     ));
     alice.expect_element();
-    let closed = server.done(server.stores().pubsub.node(host.as_ref(), "closed")).unwrap().expect("a node").config;
+    let closed = server.finish(server.stores().pubsub.node(host.as_ref(), "closed")).unwrap().expect("a node").config;
     for number in 0..3000 {
         let config = if number % 3 == 0 { closed.clone() } else { Vec::new() };
         let node = format!("node{number:04}");
         server
-            .done(server.stores().pubsub.create_node(host.as_ref(), &node, config, owner.as_ref(), NodeRoom::ANY))
+            .finish(server.stores().pubsub.create_node(host.as_ref(), &node, config, owner.as_ref(), NodeRoom::ANY))
             .expect("stored");
     }
     let nodes = |answer: &Element| -> Vec<String> {
@@ -245,7 +245,7 @@ fn a_hundred_thousand_members_come_in_parts() {
         nick: None,
         reason: None,
     };
-    assert_eq!(server.done(stores.rooms.affiliate(room.as_ref(), (0..100_000).map(member).collect())), Ok(true));
+    assert_eq!(server.finish(stores.rooms.affiliate(room.as_ref(), (0..100_000).map(member).collect())), Ok(true));
     server.restart();
     let mut alice = server.online("alice/a");
     let mut bob = server.online("bob/b");

@@ -44,7 +44,7 @@ impl AdministrationScene {
     /// Executes a command that succeeds, and returns what it says.
     fn succeed(&mut self, command: &str, fields: &[(&str, &[&str])]) -> Element {
         let answer = self.run(command, fields);
-        let found = completed(&answer).clone();
+        let found = expect_completed(&answer).clone();
         assert!(!found.children().any(|note| note.attr("type") == Some("error")), "{found:?}");
         found
     }
@@ -81,7 +81,7 @@ fn complete(asked: &Element, fields: &[(&str, &[&str])]) -> String {
     )
 }
 
-fn completed(answer: &Element) -> &Element {
+fn expect_completed(answer: &Element) -> &Element {
     let found = answer.child("command", ns::COMMANDS).unwrap_or_else(|| panic!("no command: {answer:?}"));
     assert_eq!(found.attr("status"), Some("completed"), "{found:?}");
     found
@@ -95,8 +95,8 @@ fn values(command: &Element, var: &str) -> Vec<String> {
 }
 
 /// Returns the error in the note of a completed command.
-fn noted(answer: &Element) -> String {
-    let note = completed(answer).child("note", ns::COMMANDS).unwrap_or_else(|| panic!("no note: {answer:?}"));
+fn error_note(answer: &Element) -> String {
+    let note = expect_completed(answer).child("note", ns::COMMANDS).unwrap_or_else(|| panic!("no note: {answer:?}"));
     assert_eq!(note.attr("type"), Some("error"), "{note:?}");
     note.text()
 }

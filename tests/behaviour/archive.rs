@@ -40,7 +40,7 @@ impl ArchiveScene {
     }
 
     /// Puts the names of the scene into a text: `JULIET` and `ROMEO` are bare.
-    fn named(&self, text: &str) -> String {
+    fn with_names(&self, text: &str) -> String {
         text.replace("JULIET", self.juliet.bare()).replace("ROMEO", self.romeo.bare())
     }
 
@@ -97,7 +97,7 @@ fn read_page(client: &mut Client, iq: &str) -> ArchivedPage {
 }
 
 /// Sends a query, and checks that it fails with this condition.
-fn refused(client: &mut Client, iq: &str, condition: &str) {
+fn expect_refusal(client: &mut Client, iq: &str, condition: &str) {
     let answer = client.ask(iq);
     let error = answer.child("error", ns::CLIENT).unwrap_or_else(|| panic!("an error was expected, not {answer:?}"));
     assert!(error.child(condition, ns::STANZA_ERRORS).is_some(), "{condition} was expected: {answer:?}");

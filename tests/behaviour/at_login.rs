@@ -50,7 +50,7 @@ const SOURCES: [AtLoginSource; 10] = [
             for number in 0..20 {
                 let contact = Jid::parse(&format!("stranger{number}@other.example")).expect("a JID");
                 let stanza = request(number, &"x".repeat(240_000)).into_bytes();
-                change(server, "romeo", RosterItem::requested(contact, stanza));
+                change(server, "romeo", RosterItem::for_request(contact, stanza));
             }
         },
         ask: ("", 0),
@@ -61,7 +61,7 @@ const SOURCES: [AtLoginSource; 10] = [
         name: "last items of contacts",
         fill: |server| {
             for name in ["juliet", "nurse"] {
-                let contact = befriended(server, name);
+                let contact = befriend(server, name);
                 let mut client = server.login(&format!("{name}/publishing"));
                 for node in 0..NODES {
                     // The larger ones come without their payload.
@@ -106,7 +106,7 @@ const SOURCES: [AtLoginSource; 10] = [
         fill: |server| {
             for number in 0..12 {
                 let name = format!("contact{number}");
-                befriended(server, &name);
+                befriend(server, &name);
                 let mut client = server.login(&format!("{name}/r"));
                 client.send(&format!("<presence><status>{}</status></presence>", "x".repeat(200_000)));
                 client.pump();
@@ -123,12 +123,12 @@ const SOURCES: [AtLoginSource; 10] = [
         name: "the last presence of contacts who are away",
         fill: |server| {
             for number in 0..20 {
-                let contact = befriended(server, &format!("contact{number}"));
+                let contact = befriend(server, &format!("contact{number}"));
                 let status = "x".repeat(240_000);
                 let stanza =
                     format!("<presence type='unavailable' from='{contact}/r'><status>{status}</status></presence>");
                 let put = server.stores().last_presence.put(contact.as_ref(), server.now(), stanza.into_bytes());
-                server.done(put).expect("a last presence");
+                server.finish(put).expect("a last presence");
             }
         },
         ask: ("", 0),
@@ -147,7 +147,9 @@ const SOURCES: [AtLoginSource; 10] = [
                 juliet.send(&format!("<message to='romeo@example.org' type='chat'><body>{body}</body></message>"));
                 juliet.pump();
             }
-            server.done(server.stores().offline.remove(server.address("romeo").as_ref(), u64::MAX >> 1)).expect("none");
+            server
+                .finish(server.stores().offline.remove(server.address("romeo").as_ref(), u64::MAX >> 1))
+                .expect("none");
         },
         ask: ("<iq type='set' id='page'><query xmlns='urn:xmpp:mam:2'/></iq>", 8),
         is_of: |stanza| stanza.attr("id") == Some("page") && stanza.attr("type") == Some("result"),
@@ -212,11 +214,11 @@ fn request(number: usize, status: &str) -> String {
 fn change(server: &Server, owner: &str, item: RosterItem) {
     let (owner, contact) = (server.account(owner), item.jid.clone());
     let edit: EditRoster = Box::new(move |_, _| Edit::Put(item.clone()));
-    server.done(server.stores().rosters.change(owner.as_ref(), contact.as_ref(), edit)).expect("a roster");
+    server.finish(server.stores().rosters.change(owner.as_ref(), contact.as_ref(), edit)).expect("a roster");
 }
 
 /// Makes an account whose contact romeo is, and the other way round.
-fn befriended(server: &Server, name: &str) -> Jid {
+fn befriend(server: &Server, name: &str) -> Jid {
     let (contact, romeo) = (server.account(name), server.account("romeo"));
     let item = |jid: &Jid| RosterItem { subscription: Subscription::Both, ..RosterItem::new(jid.clone()) };
     change(server, "romeo", item(&contact));

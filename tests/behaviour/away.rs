@@ -109,7 +109,7 @@ impl<D> AwayScene<D> {
     }
 
     /// Returns the bodies in an archive, oldest first.
-    fn archived(&self, owner: &str) -> Vec<String> {
+    fn archived_bodies(&self, owner: &str) -> Vec<String> {
         let query = ArchiveQuery { limit: 500, max_bytes: 1 << 20, ..ArchiveQuery::default() };
         let page = wait(self.stores.archive.page(self.server.address(owner).as_ref(), query)).expect("a page");
         let stanzas = page.expect("an archive").messages.into_iter();
@@ -186,12 +186,14 @@ fn chat_goes_on_while_the_database_is_away(scene: AwayScene<Behind>) {
     assert_eq!(scene.server.sessions(), 2);
     scene.database.proxy.refuse(false);
     scene.until(|| scene.stores.meta.trouble().is_none());
-    scene.until(|| scene.archived("juliet").len() >= bodies.len() && scene.archived("romeo").len() >= bodies.len());
+    scene.until(|| {
+        scene.archived_bodies("juliet").len() >= bodies.len() && scene.archived_bodies("romeo").len() >= bodies.len()
+    });
     scene.until(|| scene.server.tasks() == 0);
-    assert_eq!(scene.archived("juliet"), bodies);
+    assert_eq!(scene.archived_bodies("juliet"), bodies);
     // He has sent it, whatever became of it.
     bodies.push("who is not there".to_owned());
-    assert_eq!(scene.archived("romeo"), bodies);
+    assert_eq!(scene.archived_bodies("romeo"), bodies);
     for client in [&mut romeo, &mut juliet] {
         client.expect_alive();
     }
@@ -237,10 +239,10 @@ fn chat_goes_on_while_a_standby_takes_over<D: Followed>(pair: Pair<D>, stores_at
         scene.database.replace();
     }
     assert_eq!(scene.server.sessions(), 2, "nobody was disconnected");
-    scene.until(|| ["romeo", "juliet"].iter().all(|owner| scene.archived(owner).len() >= bodies.len()));
+    scene.until(|| ["romeo", "juliet"].iter().all(|owner| scene.archived_bodies(owner).len() >= bodies.len()));
     scene.until(|| scene.server.tasks() == 0);
     for owner in ["romeo", "juliet"] {
-        assert_eq!(scene.archived(owner), bodies, "once, and in order");
+        assert_eq!(scene.archived_bodies(owner), bodies, "once, and in order");
     }
     for client in [&mut romeo, &mut juliet] {
         client.expect_alive();

@@ -40,7 +40,7 @@ fn stranger(server: &Server) -> Client {
 }
 
 /// Sends bytes by a bound session, and checks that the stream ends with this error.
-fn refused(server: &Server, bytes: &[u8], condition: &str) {
+fn expect_refusal(server: &Server, bytes: &[u8], condition: &str) {
     let mut client = server.login("juliet/balcony");
     client.send_bytes(bytes);
     client.expect_stream_error(condition);
@@ -75,14 +75,14 @@ fn too_much_after_login_ends_the_stream() {
     let server = server();
     let mut bystanders = Bystanders::new(&server);
     let text = "x".repeat(3_000_000);
-    refused(&server, format!("<message><body>{text}</body></message>").as_bytes(), "policy-violation");
-    refused(&server, format!("<message id='{text}'/>").as_bytes(), "policy-violation");
-    refused(&server, format!("<{text}/>").as_bytes(), "policy-violation");
-    refused(&server, "<a>".repeat(1_000_000).as_bytes(), "policy-violation");
+    expect_refusal(&server, format!("<message><body>{text}</body></message>").as_bytes(), "policy-violation");
+    expect_refusal(&server, format!("<message id='{text}'/>").as_bytes(), "policy-violation");
+    expect_refusal(&server, format!("<{text}/>").as_bytes(), "policy-violation");
+    expect_refusal(&server, "<a>".repeat(1_000_000).as_bytes(), "policy-violation");
     let attributes: String = (0..50_000).map(|number| format!(" a{number}=''")).collect();
-    refused(&server, format!("<message{attributes}/>").as_bytes(), "policy-violation");
+    expect_refusal(&server, format!("<message{attributes}/>").as_bytes(), "policy-violation");
     let prefixes: String = (0..33).map(|number| format!(" xmlns:a{number}='urn:{number}'")).collect();
-    refused(&server, format!("<message{prefixes}/>").as_bytes(), "policy-violation");
+    expect_refusal(&server, format!("<message{prefixes}/>").as_bytes(), "policy-violation");
     bystanders.are_unharmed();
 }
 
@@ -104,7 +104,7 @@ fn long_namespaces_are_refused() {
         (format!("xmlns='u' xmlns:p='{longest}'"), "<a p:b=''/>", 20_000),
         (format!("xmlns='{longest}' xmlns:p='u'"), "<p:a><b/></p:a>", 10_000),
     ] {
-        refused(&server, private(&attributes, content, count).as_bytes(), "policy-violation");
+        expect_refusal(&server, private(&attributes, content, count).as_bytes(), "policy-violation");
     }
     // As many as there is room for in the longest there may be, through the store and back.
     let mut client = server.login("juliet/balcony");
@@ -145,7 +145,7 @@ fn deep_nesting_does_not_reach_the_store() {
     let mut juliet = server.login("juliet/balcony");
     juliet.send(&format!("<message to='romeo@example.org' type='chat'><body>deep</body>{deep}</message>"));
     juliet.expect_stream_error("policy-violation");
-    assert_eq!(server.done(server.stores().offline.count(romeo.as_ref())), Ok(0));
+    assert_eq!(server.finish(server.stores().offline.count(romeo.as_ref())), Ok(0));
     // As deep as is allowed: through the store and back.
     let (open, close) = ("<a xmlns='urn:a'>".repeat(31), "</a>".repeat(31));
     let mut juliet = server.login("juliet/balcony");
@@ -216,8 +216,8 @@ fn a_second_stream_header_ends_the_stream() {
     let server = server();
     let header = stream_header("example.org");
     let (_, without_declaration) = header.split_once("?>").expect("a declaration");
-    refused(&server, header.as_bytes(), "bad-format");
-    refused(&server, without_declaration.as_bytes(), "bad-format");
+    expect_refusal(&server, header.as_bytes(), "bad-format");
+    expect_refusal(&server, without_declaration.as_bytes(), "bad-format");
     let mut client = server.login("juliet/balcony");
     client.wire.peer.set_most(1);
     client.send(without_declaration);
@@ -326,7 +326,7 @@ fn a_forged_sender_ends_the_stream() {
             format!("<presence from='{from}'/>"),
             format!("<iq from='{from}' type='get' id='1'><ping xmlns='urn:xmpp:ping'/></iq>"),
         ] {
-            refused(&server, stanza.as_bytes(), "invalid-from");
+            expect_refusal(&server, stanza.as_bytes(), "invalid-from");
         }
     }
     bystanders.are_unharmed();

@@ -30,19 +30,19 @@ impl CarbonScene {
     }
 
     /// Puts the names of the scene into a text: `ROMEO` is bare, `GARDEN` and `JULIET` are full.
-    fn named(&self, text: &str) -> String {
+    fn with_names(&self, text: &str) -> String {
         text.replace("ROMEO", self.garden.bare())
             .replace("GARDEN", self.garden.full())
             .replace("JULIET", self.juliet.full())
     }
 
     fn juliet_sends(&mut self, message: &str) {
-        let message = self.named(message);
+        let message = self.with_names(message);
         self.juliet.send(&message);
     }
 
     fn garden_sends(&mut self, message: &str) {
-        let message = self.named(message);
+        let message = self.with_names(message);
         self.garden.send(&message);
     }
 }

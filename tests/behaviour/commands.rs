@@ -97,7 +97,7 @@ fn strangers_get_nothing_and_break_nothing() {
     for payload in ["<command xmlns='NS' node='ADD'/>", "<command xmlns='NS'/>", "<other xmlns='NS' node='ADD'/>"] {
         let payload = payload.replace("NS", ns::COMMANDS).replace("ADD", ADD);
         server.incoming(&format!("<iq type='set' id='s' from='bard@other.example/x' to='example.org'>{payload}</iq>"));
-        let left = server.left();
+        let left = server.take_left();
         assert_eq!(left.len(), 1, "{left:?}");
         let text = format!("{left:?}");
         assert!(text.contains("forbidden") || text.contains("bad-request"), "{text}");

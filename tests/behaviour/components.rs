@@ -21,7 +21,7 @@ fn error(kind: &str, from: &str, to: &str, condition: &str, type_: &str) -> Stri
     )
 }
 
-fn seen(client: &mut Client) -> String {
+fn received_xml(client: &mut Client) -> String {
     client.all().iter().map(client::xml).collect()
 }
 
@@ -299,16 +299,16 @@ fn contacts_behind_a_component_see_and_are_seen() {
                  <presence type='subscribe' from='mercutio@bridge.example.org' to='romeo@example.org'/>\
                  <presence from='mercutio@bridge.example.org/x' to='romeo@example.org'/>",
     );
-    let told = seen(&mut romeo);
+    let told = received_xml(&mut romeo);
     assert!(told.contains("type='subscribed'") && told.contains("from='mercutio@bridge.example.org/x'"), "{told}");
     romeo.send("<presence type='subscribed' to='mercutio@bridge.example.org'/>");
-    let told = seen(&mut bridge);
+    let told = received_xml(&mut bridge);
     assert!(told.contains("type='subscribed'") && told.contains("from='romeo@example.org/orchard'"), "{told}");
     romeo.send("<presence><show>away</show></presence>");
-    assert!(seen(&mut bridge).contains("<show>away</show>"));
+    assert!(received_xml(&mut bridge).contains("<show>away</show>"));
     // A client that comes later asks.
     let _phone = server.online("romeo/phone");
-    assert!(seen(&mut bridge).contains("type='probe'"));
+    assert!(received_xml(&mut bridge).contains("type='probe'"));
 }
 
 #[test]
@@ -385,14 +385,14 @@ fn users_of_a_component_are_in_rooms() {
     bridge.send(&format!("<presence from='a@bridge.example.org/x' {}", join("a")));
     bridge.send(&format!("<presence from='b@bridge.example.org/x' {}", join("b")));
     romeo.all();
-    assert!(seen(&mut bridge).contains("code='110'"));
+    assert!(received_xml(&mut bridge).contains("code='110'"));
     romeo.send("<message type='groupchat' to='verona@conference.example.org'><body>all</body></message>");
     let told = bridge.bodies();
     assert_eq!(told, ["all", "all"]);
     romeo.all();
     // A component that goes away takes its occupants with it.
     bridge.vanish();
-    let told = seen(&mut romeo);
+    let told = received_xml(&mut romeo);
     assert_eq!(told.matches("code='333'").count(), 2, "{told}");
 }
 

@@ -61,7 +61,7 @@ impl CrossingScene {
              <field var='muc#roomconfig_maxusers'><value>2000</value></field>\
              <field var='muc#roomconfig_presencebroadcast'>{roles}</field></x></query></iq>",
         ));
-        let told = seen(&mut self.juliet);
+        let told = received_xml(&mut self.juliet);
         assert!(told.contains("type='result'"), "{told}");
     }
 
@@ -82,7 +82,7 @@ fn join(client: &mut Client, nick: &str) {
     ));
 }
 
-fn seen(client: &mut Client) -> String {
+fn received_xml(client: &mut Client) -> String {
     client.all().iter().map(client::xml).collect()
 }
 
@@ -122,7 +122,7 @@ fn occupants_of_a_server_that_is_gone_are_removed_in_one_pass() {
         join(other, &format!("nick{number}"));
         other.pump();
     }
-    let inside = others.iter_mut().filter_map(|other| seen(other).contains("code='110'").then_some(())).count();
+    let inside = others.iter_mut().filter_map(|other| received_xml(other).contains("code='110'").then_some(())).count();
     assert_eq!(inside, OCCUPANTS);
     scene.configure("<value>moderator</value><value>participant</value><value>visitor</value>");
     scene.juliet.all();
@@ -134,7 +134,7 @@ fn occupants_of_a_server_that_is_gone_are_removed_in_one_pass() {
     let before = scene.b.counters().remote_out;
     scene.juliet.send("<message type='groupchat' to='verona@conference.b.example'><body>Romeo?</body></message>");
     scene.b.advance(120_000);
-    let told = seen(&mut scene.juliet);
+    let told = received_xml(&mut scene.juliet);
     let gone = told.matches("type='unavailable'").count();
     assert_eq!((gone, told.matches("code='333'").count()), (OCCUPANTS, OCCUPANTS));
     // The message, one that looks for the occupants for whom it didn't come back, and the presence
@@ -163,7 +163,7 @@ fn a_whisper_that_comes_back_names_no_server() {
     for _ in 0..2 {
         nurse.send(whisper);
         scene.b.advance(120_000);
-        let told = seen(&mut nurse);
+        let told = received_xml(&mut nurse);
         assert!(!told.is_empty() && !told.contains("a.example"), "{told}");
     }
 }
@@ -179,7 +179,7 @@ fn who_enters_again_behind_an_error_stays() {
     let error = "<error type='cancel'><gone xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>";
     scene.romeo.send(&format!("<message type='error' id='m' to='verona@conference.b.example'>{error}</message>"));
     join(&mut scene.romeo, "romeo");
-    let told = seen(&mut scene.juliet);
+    let told = received_xml(&mut scene.juliet);
     assert!(told.contains("code='333'"), "{told}");
     assert!(told.rfind("type='unavailable'") < told.rfind("<presence"), "{told}");
     scene.romeo.all();
@@ -205,12 +205,12 @@ fn a_quiet_room_finds_out_who_is_gone() {
             scene.lose("a.example");
         }
         scene.b.advance(10_000);
-        assert_eq!(seen(&mut scene.juliet), "", "a server that restarts has a moment");
+        assert_eq!(received_xml(&mut scene.juliet), "", "a server that restarts has a moment");
         scene.b.advance(120_000);
-        let told = seen(&mut scene.juliet);
+        let told = received_xml(&mut scene.juliet);
         assert!(told.contains("type='unavailable'") && told.contains("code='333'"), "is back: {is_back}; {told}");
         scene.b.advance(120_000);
-        assert_eq!(seen(&mut scene.juliet), "");
+        assert_eq!(received_xml(&mut scene.juliet), "");
     }
 }
 
@@ -224,7 +224,7 @@ fn a_lost_stream_removes_nobody_who_is_there() {
     scene.juliet.all();
     scene.b.run_at(scene.b.home_of_domain("a.example"), |world| world.lost("a.example"));
     scene.b.advance(120_000);
-    assert_eq!(seen(&mut scene.juliet), "");
+    assert_eq!(received_xml(&mut scene.juliet), "");
     let told = scene.romeo.all();
     let shows = |message: &Element| message.children().any(|child| matches!(child.name(), "body" | "subject" | "x"));
     assert!(told.len() == 1 && !told.iter().any(shows), "{told:?}");
@@ -249,7 +249,7 @@ fn an_error_about_something_else_removes_nobody() {
         "<iq type='error' id='{id}' to='{from}'><error type='cancel'>\
          <service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></iq>"
     ));
-    assert!(seen(&mut scene.juliet).contains("service-unavailable"));
+    assert!(received_xml(&mut scene.juliet).contains("service-unavailable"));
     scene.juliet.send("<message type='groupchat' to='verona@conference.b.example'><body>still here?</body></message>");
     scene.romeo.expect_message("verona@conference.b.example/juliet", "still here?");
     // He finds himself there (XEP-0410).
@@ -268,10 +268,10 @@ fn occupants_of_other_servers_read_the_archive_of_a_room_and_no_account_s() {
     scene.romeo.send(
         "<iq type='set' id='m' to='verona@conference.b.example'><query xmlns='urn:xmpp:mam:2' queryid='q'/></iq>",
     );
-    let told = seen(&mut scene.romeo);
+    let told = received_xml(&mut scene.romeo);
     assert!(told.contains("<body>kept</body>") && told.contains("<fin"), "{told}");
     scene.romeo.send("<iq type='set' id='m' to='juliet@b.example'><query xmlns='urn:xmpp:mam:2' queryid='q'/></iq>");
-    let told = seen(&mut scene.romeo);
+    let told = received_xml(&mut scene.romeo);
     assert!(told.contains("type='error'") && !told.contains("<fin"), "{told}");
 }
 
@@ -280,11 +280,11 @@ fn cards_are_read_across_servers_and_changed_by_their_owner_alone() {
     let mut scene = CrossingScene::new();
     scene.juliet.ask("<iq type='set' id='v'><vCard xmlns='vcard-temp'><FN>Juliet Capulet</FN></vCard></iq>");
     scene.romeo.send("<iq type='get' id='v' to='juliet@b.example'><vCard xmlns='vcard-temp'/></iq>");
-    assert!(seen(&mut scene.romeo).contains("<FN>Juliet Capulet</FN>"));
+    assert!(received_xml(&mut scene.romeo).contains("<FN>Juliet Capulet</FN>"));
     scene
         .romeo
         .send("<iq type='set' id='v' to='juliet@b.example'><vCard xmlns='vcard-temp'><FN>Rosaline</FN></vCard></iq>");
-    assert!(seen(&mut scene.romeo).contains("type='error'"));
+    assert!(received_xml(&mut scene.romeo).contains("type='error'"));
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn who_is_blocked_on_another_server_gets_nothing_through() {
     scene.juliet.ask("<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='a.example'/></block></iq>");
     scene.juliet.all();
     scene.romeo.send("<message to='juliet@b.example' id='1' type='chat'><body>hi</body></message>");
-    assert!(seen(&mut scene.romeo).contains("service-unavailable"));
+    assert!(received_xml(&mut scene.romeo).contains("service-unavailable"));
     scene.juliet.expect_nothing();
 }
 
@@ -304,10 +304,10 @@ fn copies_are_made_of_what_comes_from_another_server_and_of_what_goes_there() {
     phone.ask("<iq type='set' id='e'><enable xmlns='urn:xmpp:carbons:2'/></iq>");
     phone.all();
     scene.romeo.send("<message to='juliet@b.example/balcony' type='chat'><body>one</body></message>");
-    let told = seen(&mut phone);
+    let told = received_xml(&mut phone);
     assert!(told.contains("<received") && told.contains("<body>one</body>"), "{told}");
     scene.juliet.send("<message to='romeo@a.example' type='chat'><body>two</body></message>");
-    let told = seen(&mut phone);
+    let told = received_xml(&mut phone);
     assert!(told.contains("<sent") && told.contains("<body>two</body>"), "{told}");
 }
 
@@ -319,7 +319,7 @@ fn invitations_cross() {
         "<message to='verona@conference.b.example'><x xmlns='http://jabber.org/protocol/muc#user'>\
          <invite to='romeo@a.example'><reason>come</reason></invite></x></message>",
     );
-    let told = seen(&mut scene.romeo);
+    let told = received_xml(&mut scene.romeo);
     assert!(told.contains("from='verona@conference.b.example'") && told.contains("<reason>come</reason>"), "{told}");
 }
 
@@ -329,7 +329,7 @@ fn nobody_from_elsewhere_gets_a_slot_for_a_file() {
     scene.romeo.send(
         "<iq type='get' id='u' to='upload.b.example'><request xmlns='urn:xmpp:http:upload:0' filename='a.png' size='10'/></iq>",
     );
-    let told = seen(&mut scene.romeo);
+    let told = received_xml(&mut scene.romeo);
     assert!(told.contains("type='error'") && !told.contains("<put"), "{told}");
 }
 
@@ -365,7 +365,7 @@ fn multicast_reaches_many_of_another_server() {
     ));
     scene.a.advance(10_000);
     for client in [&mut scene.juliet, &mut nurse] {
-        let told = seen(client);
+        let told = received_xml(client);
         assert!(told.contains("<body>all</body>") && told.contains("from='romeo@a.example/orchard'"), "{told}");
         let sees_herself = client.full() == "nurse@b.example/hall";
         assert_eq!(told.contains("jid='nurse@b.example/hall'"), sees_herself, "nobody else sees who is blind: {told}");
@@ -380,18 +380,18 @@ fn nodes_have_subscribers_of_other_servers() {
         "<iq type='set' id='s' to='pubsub.b.example'><pubsub xmlns='http://jabber.org/protocol/pubsub'>\
          <subscribe node='news' jid='romeo@a.example'/></pubsub></iq>",
     );
-    assert!(seen(&mut scene.romeo).contains("subscription='subscribed'"));
+    assert!(received_xml(&mut scene.romeo).contains("subscription='subscribed'"));
     // Nobody subscribes somebody else.
     scene.romeo.send(
         "<iq type='set' id='s' to='pubsub.b.example'><pubsub xmlns='http://jabber.org/protocol/pubsub'>\
          <subscribe node='news' jid='paris@a.example'/></pubsub></iq>",
     );
-    assert!(seen(&mut scene.romeo).contains("type='error'"));
+    assert!(received_xml(&mut scene.romeo).contains("type='error'"));
     scene.juliet.send(
         "<iq type='set' id='p' to='pubsub.b.example'><pubsub xmlns='http://jabber.org/protocol/pubsub'>\
          <publish node='news'><item id='1'><x xmlns='y'/></item></publish></pubsub></iq>",
     );
-    let told = seen(&mut scene.romeo);
+    let told = received_xml(&mut scene.romeo);
     assert!(told.contains("from='pubsub.b.example'") && told.contains("<item id='1'"), "{told}");
 }
 
@@ -410,7 +410,7 @@ fn contacts_of_a_server_that_is_gone_are_not_told_to_have_left() {
     // A new session asks for her and learns nothing; what is kept of the subscription stays.
     let mut phone = scene.a.online("romeo@a.example/phone");
     scene.a.advance(120_000);
-    let told = seen(&mut phone);
+    let told = received_xml(&mut phone);
     assert!(!told.contains("unsubscribed"), "{told}");
     let roster = client::xml(&phone.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>"));
     assert!(roster.contains("subscription='to'"), "{roster}");
@@ -439,7 +439,7 @@ fn strangers_of_other_servers_learn_nothing_of_a_room_s_lists() {
         }
         for question in questions.iter().chain(&more).chain([&owner]) {
             scene.romeo.send(&format!("<iq type='get' id='q' to='verona@conference.b.example'>{question}</iq>"));
-            let told = seen(&mut scene.romeo);
+            let told = received_xml(&mut scene.romeo);
             assert!(told.contains("type='error'"), "{question}: {told}");
             for jid in ["nurse@b.example", "paris@c.example", "juliet@b.example"] {
                 assert!(!told.contains(jid), "{question}: {told}");
@@ -451,7 +451,7 @@ fn strangers_of_other_servers_learn_nothing_of_a_room_s_lists() {
         "<iq type='set' id='s' to='verona@conference.b.example'><query xmlns='{admin}'>\
          <item affiliation='owner' jid='romeo@a.example'/></query></iq>"
     ));
-    assert!(seen(&mut scene.romeo).contains("type='error'"));
+    assert!(received_xml(&mut scene.romeo).contains("type='error'"));
 }
 
 /// Nobody takes a nick by writing it in another way (XEP-0045 §7.2.9, RFC 8266).
@@ -461,10 +461,10 @@ fn nicks_are_compared_across_servers_as_people_read_them() {
     scene.room();
     for nick in ["JULIET", "Ｊuliet", "  juliet ", "juliet"] {
         join(&mut scene.romeo, nick);
-        let told = seen(&mut scene.romeo);
+        let told = received_xml(&mut scene.romeo);
         assert!(told.contains("<conflict") || told.contains("<jid-malformed"), "{nick}: {told}");
     }
-    assert_eq!(seen(&mut scene.juliet), "");
+    assert_eq!(received_xml(&mut scene.juliet), "");
 }
 
 /// Some errors of an occupant's server show that the occupant is gone (XEP-0045 §18.1), and for
@@ -492,9 +492,9 @@ fn an_occupant_is_removed_for_errors_that_say_so() {
         let error = format!("<error type='cancel'><{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>");
         // An iq is about something else.
         scene.romeo.send(&format!("<iq type='error' id='x' to='verona@conference.b.example/juliet'>{error}</iq>"));
-        assert!(!seen(&mut scene.juliet).contains("unavailable"), "iq {condition}");
+        assert!(!received_xml(&mut scene.juliet).contains("unavailable"), "iq {condition}");
         scene.romeo.send(&format!("<message type='error' id='m' to='verona@conference.b.example'>{error}</message>"));
-        let told = seen(&mut scene.juliet);
+        let told = received_xml(&mut scene.juliet);
         assert_eq!(told.contains("code='333'"), is_gone, "message {condition}: {told}");
     }
 }

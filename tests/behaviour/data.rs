@@ -114,14 +114,14 @@ fn ask(client: &mut Client, type_: &str, ns: &str, action: &str) -> Element {
 }
 
 /// Sends a request that succeeds.
-fn done(client: &mut Client, type_: &str, action: &str) -> Element {
+fn succeed(client: &mut Client, type_: &str, action: &str) -> Element {
     let answer = ask(client, type_, PUBSUB, action);
     assert_eq!(answer.attr("type"), Some("result"), "{}", xml(&answer));
     answer
 }
 
 /// Returns the error of a request that fails, as `type condition specific`.
-fn refused(client: &mut Client, type_: &str, ns: &str, action: &str) -> String {
+fn expect_refusal(client: &mut Client, type_: &str, ns: &str, action: &str) -> String {
     words(&ask(client, type_, ns, action))
 }
 
@@ -135,12 +135,12 @@ fn words(answer: &Element) -> String {
 /// Subscribes the client's account, which succeeds.
 fn subscribe(client: &mut Client, node: &str) -> Element {
     let action = format!("<subscribe node='{node}' jid='{}'/>", client.bare());
-    done(client, "set", &action)
+    succeed(client, "set", &action)
 }
 
 fn unsubscribe(client: &mut Client, node: &str) -> Element {
     let action = format!("<unsubscribe node='{node}' jid='{}'/>", client.bare());
-    done(client, "set", &action)
+    succeed(client, "set", &action)
 }
 
 /// Returns the form of a subscription's options.

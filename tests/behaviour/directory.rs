@@ -25,7 +25,7 @@ fn search(client: &mut Client, words: &str) -> Element {
 }
 
 /// Returns the addresses in a result, in either of its forms.
-fn found(answer: &Element) -> Vec<String> {
+fn found_addresses(answer: &Element) -> Vec<String> {
     let query = answer.child("query", "jabber:iq:search").unwrap_or_else(|| panic!("{answer:?}"));
     let by_form = |form: &Element| {
         let items = form.children().filter(|child| child.name() == "item");
@@ -49,12 +49,12 @@ fn users_are_found_by_name_and_address() {
     let form = romeo.ask("<iq type='get' id='f' to='search.example.org'><query xmlns='jabber:iq:search'/></iq>");
     let query = form.child("query", "jabber:iq:search").unwrap_or_else(|| panic!("no query: {form:?}"));
     assert!(query.child("x", "jabber:x:data").is_some(), "{form:?}");
-    assert_eq!(found(&search(&mut romeo, "capulet")), ["jcap@example.org", "tcap@example.org"]);
-    assert_eq!(found(&search(&mut romeo, "CAPULET jul")), ["jcap@example.org"]);
-    assert_eq!(found(&search(&mut romeo, "rome")), ["romeo@example.org"]);
-    assert_eq!(found(&search(&mut romeo, "nobody")), [""; 0]);
+    assert_eq!(found_addresses(&search(&mut romeo, "capulet")), ["jcap@example.org", "tcap@example.org"]);
+    assert_eq!(found_addresses(&search(&mut romeo, "CAPULET jul")), ["jcap@example.org"]);
+    assert_eq!(found_addresses(&search(&mut romeo, "rome")), ["romeo@example.org"]);
+    assert_eq!(found_addresses(&search(&mut romeo, "nobody")), [""; 0]);
     let plain = "<iq type='set' id='o' to='search.example.org'><query xmlns='jabber:iq:search'><last>capulet</last></query></iq>";
-    assert_eq!(found(&romeo.ask(plain)).len(), 2);
+    assert_eq!(found_addresses(&romeo.ask(plain)).len(), 2);
     assert_eq!(search(&mut romeo, "a").attr("type"), Some("error"), "everybody has an a");
 }
 
@@ -65,9 +65,9 @@ fn a_search_is_bounded() {
         server.account(&format!("user{number:02}"));
     }
     let mut romeo = server.online("user69/x");
-    assert_eq!(found(&search(&mut romeo, "user")).len(), 3);
-    assert_eq!(found(&search(&mut romeo, "user59")), ["user59@example.org"]);
-    assert_eq!(found(&search(&mut romeo, "user60")), [""; 0], "behind those that are looked at");
+    assert_eq!(found_addresses(&search(&mut romeo, "user")).len(), 3);
+    assert_eq!(found_addresses(&search(&mut romeo, "user59")), ["user59@example.org"]);
+    assert_eq!(found_addresses(&search(&mut romeo, "user60")), [""; 0], "behind those that are looked at");
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn say(to: &str, text: &str) -> String {
 }
 
 /// Asks how many stanzas of a client the server has handled, and returns the last count.
-fn told(server: &Server, client: &mut Client) -> Option<String> {
+fn ask_handled(server: &Server, client: &mut Client) -> Option<String> {
     client.send("<r xmlns='urn:xmpp:sm:3'/>");
     client.pump();
     server.advance(WRITTEN_MS);
@@ -130,11 +130,11 @@ fn a_client_may_have_got_more_than_the_journal_knows() {
     romeo.enable();
     romeo.send(&say(juliet.full(), "one"));
     assert_eq!(juliet.bodies(), ["one"]);
-    assert_eq!(told(&server, &mut romeo).as_deref(), Some("1"));
+    assert_eq!(ask_handled(&server, &mut romeo).as_deref(), Some("1"));
     server.slow_journals(true);
     romeo.send(&say(juliet.full(), "two"));
     assert_eq!(juliet.bodies(), ["two"]);
-    assert_ne!(told(&server, &mut romeo).as_deref(), Some("2"), "nobody but the node that dies has it");
+    assert_ne!(ask_handled(&server, &mut romeo).as_deref(), Some("2"), "nobody but the node that dies has it");
     kill(&server);
     let (mut juliet, _) = back(&server, &jid, &id, 0, 2);
     assert_eq!(juliet.bodies(), [""; 0], "what the client says that it has is not sent again");
@@ -149,12 +149,12 @@ fn a_client_is_told_no_count_that_the_journal_lacks() {
     let id = juliet.enable();
     let jid = juliet.jid.clone().expect("bound");
     juliet.send(&say(jid.bare_str(), "one"));
-    assert_eq!(told(&server, &mut juliet).as_deref(), Some("1"));
+    assert_eq!(ask_handled(&server, &mut juliet).as_deref(), Some("1"));
     server.slow_journals(true);
     juliet.send("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>");
-    assert_ne!(told(&server, &mut juliet).as_deref(), Some("2"));
+    assert_ne!(ask_handled(&server, &mut juliet).as_deref(), Some("2"));
     server.slow_journals(false);
-    assert_eq!(told(&server, &mut juliet).as_deref(), Some("2"));
+    assert_eq!(ask_handled(&server, &mut juliet).as_deref(), Some("2"));
     kill(&server);
     let (_, handled) = back(&server, &jid, &id, 0, 0);
     assert_eq!(handled, 2);

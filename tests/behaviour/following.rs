@@ -32,7 +32,7 @@ fn say(to: &str, text: &str) -> String {
 }
 
 /// Asks how many stanzas of a client are handled, and returns the last reply.
-fn told(server: &Server, client: &mut Client) -> Option<String> {
+fn ask_handled(server: &Server, client: &mut Client) -> Option<String> {
     client.send("<r xmlns='urn:xmpp:sm:3'/>");
     client.pump();
     server.advance(WRITTEN_MS);
@@ -75,7 +75,7 @@ fn a_client_notices_nothing_of_the_death_of_its_home() {
             let (mut juliet, mut romeo, _) = two(&server, by_way_of, is_websocket);
             talk(&mut juliet, &mut romeo, "before");
             juliet.send("<a xmlns='urn:xmpp:sm:3' h='2'/>");
-            assert_eq!(told(&server, &mut juliet).as_deref(), Some("3"), "by way of {by_way_of}");
+            assert_eq!(ask_handled(&server, &mut juliet).as_deref(), Some("3"), "by way of {by_way_of}");
             server.silence(1);
             romeo.send(&say(juliet.full(), "meanwhile"));
             juliet.send(&say(romeo.full(), "meanwhile"));
@@ -85,7 +85,7 @@ fn a_client_notices_nothing_of_the_death_of_its_home() {
             assert_eq!(juliet.bodies(), ["meanwhile"], "by way of {by_way_of}");
             assert_eq!(romeo.bodies(), ["meanwhile"], "by way of {by_way_of}");
             talk(&mut juliet, &mut romeo, "after");
-            assert_eq!(told(&server, &mut juliet).as_deref(), Some("7"), "by way of {by_way_of}");
+            assert_eq!(ask_handled(&server, &mut juliet).as_deref(), Some("7"), "by way of {by_way_of}");
             // A count that is too high would end the stream.
             juliet.send("<a xmlns='urn:xmpp:sm:3' h='7'/>");
             juliet.expect_alive();
@@ -113,7 +113,11 @@ fn a_client_notices_nothing_when_its_home_moves() {
                 assert_eq!(juliet.bodies(), ["meanwhile"], "{topic}, by way of {by_way_of}");
                 assert_eq!(romeo.bodies(), ["meanwhile"], "{topic}, by way of {by_way_of}");
                 let count = (round + 1) * 4;
-                assert_eq!(told(&server, &mut juliet), Some(count.to_string()), "{topic}, by way of {by_way_of}");
+                assert_eq!(
+                    ask_handled(&server, &mut juliet),
+                    Some(count.to_string()),
+                    "{topic}, by way of {by_way_of}"
+                );
             }
         }
     }
@@ -127,7 +131,7 @@ fn what_the_journal_lacked_of_a_client_is_said_again() {
         let server = nodes();
         let (mut juliet, mut romeo, _) = two(&server, by_way_of, false);
         talk(&mut juliet, &mut romeo, "before");
-        assert_eq!(told(&server, &mut juliet).as_deref(), Some("3"));
+        assert_eq!(ask_handled(&server, &mut juliet).as_deref(), Some("3"));
         server.slow_journals(true);
         for number in 0..3 {
             juliet.send(&format!(
@@ -143,7 +147,7 @@ fn what_the_journal_lacked_of_a_client_is_said_again() {
         juliet.send(&format!("{}'><body>whole</body></message>", romeo.full()));
         assert_eq!(romeo.bodies(), ["0", "1", "2", "whole"], "by way of {by_way_of}");
         server.slow_journals(false);
-        assert_eq!(told(&server, &mut juliet).as_deref(), Some("7"), "by way of {by_way_of}");
+        assert_eq!(ask_handled(&server, &mut juliet).as_deref(), Some("7"), "by way of {by_way_of}");
     }
 }
 
@@ -219,7 +223,7 @@ fn a_client_goes_on_with_a_home_that_was_only_slow() {
     let server = nodes();
     let (mut juliet, mut romeo, _) = two(&server, 0, false);
     talk(&mut juliet, &mut romeo, "before");
-    assert_eq!(told(&server, &mut juliet).as_deref(), Some("3"));
+    assert_eq!(ask_handled(&server, &mut juliet).as_deref(), Some("3"));
     server.depart(1);
     romeo.send(&say(juliet.full(), "meanwhile"));
     juliet.send(&say(romeo.full(), "meanwhile"));
@@ -227,7 +231,7 @@ fn a_client_goes_on_with_a_home_that_was_only_slow() {
     assert_eq!(juliet.bodies(), ["meanwhile"]);
     assert_eq!(romeo.bodies(), ["meanwhile"]);
     talk(&mut juliet, &mut romeo, "after");
-    assert_eq!(told(&server, &mut juliet).as_deref(), Some("7"));
+    assert_eq!(ask_handled(&server, &mut juliet).as_deref(), Some("7"));
 }
 
 /// A process whose lease is renewed late has lost nothing, and its clients and sessions haven't.
@@ -304,7 +308,7 @@ fn a_client_may_send_as_much_as_it_likes() {
     }
     assert_eq!(romeo.bodies().len(), 10, "nothing holds it up");
     server.slow_journals(false);
-    assert_eq!(told(&server, &mut juliet).as_deref(), Some("10"));
+    assert_eq!(ask_handled(&server, &mut juliet).as_deref(), Some("10"));
     kill(&server);
     talk(&mut juliet, &mut romeo, "after");
 }
@@ -372,7 +376,7 @@ fn what_both_say_arrives_whatever_happens_meanwhile() {
             got.retain(|body| seen.insert(body.clone()));
         }
         assert_eq!(got, numbers(said), "seed {seed}");
-        assert_eq!(told(&server, &mut juliet), Some(said.to_string()), "seed {seed}");
+        assert_eq!(ask_handled(&server, &mut juliet), Some(said.to_string()), "seed {seed}");
         juliet.expect_alive();
     }
 }

@@ -74,7 +74,7 @@ fn roster_pushes_of_others_are_refused() {
     let push = format!("<iq type='set' id='p' from='montague.example' to='juliet@example.org/balcony'>{item}</iq>");
     server.incoming(&push);
     juliet.expect_nothing();
-    assert!(server.left().iter().any(|left| left.text.contains("<service-unavailable ")));
+    assert!(server.take_left().iter().any(|left| left.text.contains("<service-unavailable ")));
 }
 
 /// XEP-0313 §4.2, XEP-0045 §7.8.2: results and invitations of others come, with the sender's own

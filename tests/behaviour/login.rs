@@ -233,14 +233,14 @@ fn the_salt_of_an_unknown_account_is_always_the_same() {
         let mut client = stranger(&server);
         let (_, initial) = client.exchange(username, "x", Mechanism::ScramSha1);
         client.send(&sasl("auth", Some(Mechanism::ScramSha1), &initial));
-        let challenge = decoded(&client.expect_element().text());
+        let challenge = decode(&client.expect_element().text());
         challenge.split(',').find(|part| part.starts_with("s=")).expect("a salt").to_owned()
     };
     assert_eq!(salt("nobody"), salt("nobody"));
     assert_ne!(salt("nobody"), salt("somebody"));
 }
 
-fn decoded(base64: &str) -> String {
+fn decode(base64: &str) -> String {
     use base64::Engine;
     let bytes = base64::engine::general_purpose::STANDARD.decode(base64).expect("Base64");
     String::from_utf8(bytes).expect("UTF-8")
@@ -253,7 +253,7 @@ fn without_nonce_and_salt(answer: &str) -> String {
         return answer.to_owned();
     };
     let (challenge, after) = rest.split_once('<').expect("an end tag");
-    let challenge = decoded(challenge);
+    let challenge = decode(challenge);
     let blank = |part: &str| {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         if key == "r" || key == "s" { format!("{key}={}", value.len()) } else { part.to_owned() }

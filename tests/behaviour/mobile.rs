@@ -28,8 +28,8 @@ impl MobileScene {
 
     fn on(server: Server) -> Self {
         let [juliet, romeo] = [("juliet", 0), ("romeo", 1)].map(|(stem, at)| server.name_at(stem, at));
-        let juliet = server.login(&format!("{juliet}/balcony")).named("juliet");
-        let mut romeo = server.online(&format!("{romeo}/orchard")).named("romeo");
+        let juliet = server.login(&format!("{juliet}/balcony")).with_name("juliet");
+        let mut romeo = server.online(&format!("{romeo}/orchard")).with_name("romeo");
         let id = romeo.enable();
         Self { server, juliet, romeo, id }
     }

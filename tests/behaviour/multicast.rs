@@ -48,7 +48,7 @@ impl MulticastScene {
     }
 
     /// Puts the names of the scene into a text: `SENDER` is a full JID, `NEAR` and `FAR` are bare.
-    fn named(&self, text: &str) -> String {
+    fn with_names(&self, text: &str) -> String {
         text.replace("SENDER", self.sender.full()).replace("NEAR", self.near.bare()).replace("FAR", self.far.bare())
     }
 
@@ -58,19 +58,19 @@ impl MulticastScene {
     }
 
     fn says_to(&mut self, service: &str, header: &str) {
-        let message = self.named(&message(service, header));
+        let message = self.with_names(&message(service, header));
         self.sender.send(&message);
     }
 
     /// Sends presence of the sender to the service, with the id `p`.
     fn shows(&mut self, type_: &str, header: &str) {
-        let presence = self.named(&presence("multicast.example.org", type_, header));
+        let presence = self.with_names(&presence("multicast.example.org", type_, header));
         self.sender.send(&presence);
     }
 
     /// Lets a message of somebody of another server come in.
     fn comes_in(&self, from: &str, header: &str) {
-        let message = self.named(&message("multicast.example.org", header));
+        let message = self.with_names(&message("multicast.example.org", header));
         self.server.incoming(&message.replacen("<message ", &format!("<message from='{from}' "), 1));
     }
 
@@ -78,19 +78,19 @@ impl MulticastScene {
     fn nothing_is_delivered(&mut self) {
         self.near.expect_nothing();
         self.far.expect_nothing();
-        assert_eq!(self.server.left(), []);
+        assert_eq!(self.server.take_left(), []);
     }
 
     /// Checks that the sender is refused, and nothing is delivered.
     fn is_refused(&mut self, type_: &str, condition: &str) -> String {
-        let text = refused(&mut self.sender, type_, condition);
+        let text = expect_refusal(&mut self.sender, type_, condition);
         self.nothing_is_delivered();
         text
     }
 
     /// Checks what the recipients see: `NEAR`, then `FAR`.
     fn see(&mut self, near: &str, far: &str) {
-        let wanted = (self.named(near), self.named(far));
+        let wanted = (self.with_names(near), self.with_names(far));
         assert_eq!((saw(&mut self.near), saw(&mut self.far)), wanted);
         self.sender.expect_nothing();
     }
@@ -147,7 +147,7 @@ fn saw(client: &mut Client) -> String {
 
 /// Checks that the next thing a client hears is an error of the service, for the stanza with the id
 /// `m` or `p`. Returns what it says to people.
-fn refused(client: &mut Client, type_: &str, condition: &str) -> String {
+fn expect_refusal(client: &mut Client, type_: &str, condition: &str) -> String {
     let found = client.expect_element();
     let kind = found.name().to_owned();
     let id = if kind == "message" { "m" } else { "p" };
@@ -177,7 +177,7 @@ fn copies(left: &[Left]) -> Vec<(String, String)> {
 }
 
 /// Returns copies as [`copies`] does, from what a test writes.
-fn wanted<const N: usize>(copies: [(&str, &str); N]) -> Vec<(String, String)> {
+fn owned<const N: usize>(copies: [(&str, &str); N]) -> Vec<(String, String)> {
     copies.map(|(to, header)| (to.to_owned(), header.to_owned())).into()
 }
 

@@ -27,7 +27,7 @@ impl CrossingScene {
         ));
         self.juliet.all();
         join(&mut self.romeo, "romeo");
-        assert!(seen(&mut self.romeo).contains("code='110'"));
+        assert!(received_xml(&mut self.romeo).contains("code='110'"));
         self.juliet.all();
     }
 
@@ -61,7 +61,7 @@ fn join(client: &mut Client, nick: &str) {
     client.send(&format!("<presence to='{ROOM}/{nick}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
 }
 
-fn seen(client: &mut Client) -> String {
+fn received_xml(client: &mut Client) -> String {
     client.all().iter().map(client::xml).collect()
 }
 
@@ -130,9 +130,9 @@ fn occupants_of_a_room_whose_server_dies_are_told() {
     scene.b.kill();
     scene.lose_b();
     scene.a.advance(10_000);
-    assert!(!seen(&mut scene.romeo).contains("unavailable"), "not at once");
+    assert!(!received_xml(&mut scene.romeo).contains("unavailable"), "not at once");
     scene.a.advance(400_000);
-    let told = seen(&mut scene.romeo);
+    let told = received_xml(&mut scene.romeo);
     assert!(told.contains("type='unavailable'") && told.contains(&format!("from='{ROOM}/romeo'")), "{told}");
     assert!(told.contains("code='110'") && told.contains("code='333'") && !told.contains("code='307'"), "{told}");
     assert!(!told.contains("<iq"), "what was asked in the client's name stays here: {told}");
@@ -146,11 +146,11 @@ fn a_room_s_server_that_restarts_is_asked_who_is_there() {
     scene.meet();
     scene.b.restart();
     scene.a.advance(60_000);
-    let told = seen(&mut scene.romeo);
+    let told = received_xml(&mut scene.romeo);
     assert!(told.contains("type='unavailable'") && told.contains("code='333'"), "it has forgotten him: {told}");
     // He may enter again.
     join(&mut scene.romeo, "romeo");
-    assert!(seen(&mut scene.romeo).contains("code='110'"));
+    assert!(received_xml(&mut scene.romeo).contains("code='110'"));
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn contacts_of_another_server_hear_of_no_node_that_is_not_for_them() {
     scene.romeo.send(&format!(
         "<iq type='get' id='g' to='juliet@b.example'><pubsub xmlns='{PUBSUB}'><items node='urn:xmpp:bookmarks:1'/></pubsub></iq>"
     ));
-    let told = seen(&mut scene.romeo);
+    let told = received_xml(&mut scene.romeo);
     assert!(told.contains("type='error'") && !told.contains(ROOM), "{told}");
     // A user who doesn't see her presence any more hears nothing either, whatever it shows her.
     scene.juliet.send("<presence type='unsubscribed' to='romeo@a.example'/>");
@@ -326,7 +326,7 @@ fn clients_of_two_servers_negotiate_a_call() {
     scene.romeo.expect("<iq type='result' id='j' from='juliet@b.example/balcony'/>");
     let propose = "<propose xmlns='urn:xmpp:jingle-message:0' id='s'/>";
     scene.romeo.send(&format!("<message type='chat' to='juliet@b.example'>{propose}</message>"));
-    assert!(seen(&mut scene.juliet).contains("urn:xmpp:jingle-message:0"));
+    assert!(received_xml(&mut scene.juliet).contains("urn:xmpp:jingle-message:0"));
 }
 
 /// Lists of abusers are kept by a service on another server, and hold for users of a third one.
@@ -363,8 +363,8 @@ fn lists_of_abusers_come_from_other_servers() {
     let mut paris = a.online("paris@a.example/hall");
     join(&mut romeo, "romeo");
     join(&mut paris, "paris");
-    assert!(seen(&mut romeo).contains("<forbidden"));
-    assert!(seen(&mut paris).contains("code='110'"));
+    assert!(received_xml(&mut romeo).contains("<forbidden"));
+    assert!(received_xml(&mut paris).contains("code='110'"));
 }
 
 /// The SHA-256 of `bad.example`.

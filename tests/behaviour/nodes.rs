@@ -337,7 +337,7 @@ fn enter(client: &mut Client, room: &str, name: Option<&str>) -> String {
 }
 
 /// Returns the rooms that the service lists for a user.
-fn listed(client: &mut Client) -> Vec<String> {
+fn list_rooms(client: &mut Client) -> Vec<String> {
     let list = client.ask(
         "<iq type='get' id='l' to='conference.example.org'><query xmlns='http://jabber.org/protocol/disco#items'/></iq>",
     );
@@ -352,11 +352,11 @@ fn a_room_is_listed_at_all_nodes_and_keeps_its_owner_when_its_home_moves() {
     let room = room.into_iter().find(|room| server.home_of(room) >= 2).expect("some room is at home there");
     let (mut romeo, mut juliet) = (at_home(&server, "romeo", 0, 0), at_home(&server, "juliet", 2, 2));
     // Both nodes know that there is no room yet.
-    assert_eq!((listed(&mut romeo), listed(&mut juliet)), (vec![], vec![]));
+    assert_eq!((list_rooms(&mut romeo), list_rooms(&mut juliet)), (vec![], vec![]));
     let told = enter(&mut romeo, &room, Some("Verona"));
     assert!(told.contains("affiliation='owner'"), "{told}");
-    assert_eq!(listed(&mut romeo), std::slice::from_ref(&room), "though it is at home elsewhere");
-    assert_eq!(listed(&mut juliet), std::slice::from_ref(&room));
+    assert_eq!(list_rooms(&mut romeo), std::slice::from_ref(&room), "though it is at home elsewhere");
+    assert_eq!(list_rooms(&mut juliet), std::slice::from_ref(&room));
     let other = (0..).map(|number| format!("other{number}@conference.example.org"));
     let other = other.into_iter().find(|room| server.home_of(room) >= 2).expect("some room is at home there");
     enter(&mut juliet, &other, None);
@@ -369,14 +369,14 @@ fn a_room_is_listed_at_all_nodes_and_keeps_its_owner_when_its_home_moves() {
         "Romeo is still there: {told}"
     );
     // The other room is empty and not persistent.
-    assert!(!listed(&mut romeo).contains(&other), "{other}");
+    assert!(!list_rooms(&mut romeo).contains(&other), "{other}");
     let told = enter(&mut romeo, &room, None);
     assert!(told.contains("affiliation='owner'"), "{told}");
     romeo.send(&format!(
         "<iq type='set' id='d' to='{room}'><query xmlns='http://jabber.org/protocol/muc#owner'><destroy/></query></iq>"
     ));
     romeo.all();
-    assert_eq!(listed(&mut romeo), Vec::<String>::new());
+    assert_eq!(list_rooms(&mut romeo), Vec::<String>::new());
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn a_component_is_reached_at_whichever_node_it_has_called() {
         let server =
             Server::with(Config { shards: 4, nodes: 2, components: vec![BRIDGE.to_owned()], ..Config::default() });
         let attached = || {
-            let mut bridge = server.connect_component(front).named(BRIDGE);
+            let mut bridge = server.connect_component(front).with_name(BRIDGE);
             bridge.attach(BRIDGE);
             bridge
         };

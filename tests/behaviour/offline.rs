@@ -16,11 +16,11 @@ fn say(client: &mut Client, to: &str, bodies: &[&str]) {
 
 fn waiting(server: &Server, name: &str) -> u64 {
     let owner = server.address(name);
-    server.done(server.stores().offline.count(owner.as_ref())).expect("a count")
+    server.finish(server.stores().offline.count(owner.as_ref())).expect("a count")
 }
 
 /// Returns the bodies and the stamps of delayed delivery (XEP-0203), in their order.
-fn delivered(client: &mut Client) -> Vec<(String, Option<String>)> {
+fn take_delivered(client: &mut Client) -> Vec<(String, Option<String>)> {
     let stamp = |message: &Element| {
         let delay = message.child("delay", ns::DELAY)?;
         assert_eq!(delay.attr("from"), Some("example.org"));
@@ -45,10 +45,10 @@ fn messages_wait_and_come_in_order_with_the_time_of_their_arrival() {
     romeo.send("<presence/>");
     let stamp = |text: &str| Some(format!("2026-01-01T00:{text}Z"));
     let expected = [("1", "00:00"), ("2", "01:01"), ("3", "01:01")].map(|(body, at)| (body.to_owned(), stamp(at)));
-    assert_eq!(delivered(&mut romeo), expected);
+    assert_eq!(take_delivered(&mut romeo), expected);
     assert_eq!(waiting(&server, "romeo"), 0);
     romeo.close();
-    assert!(delivered(&mut server.online("romeo/orchard")).is_empty(), "each is delivered once");
+    assert!(take_delivered(&mut server.online("romeo/orchard")).is_empty(), "each is delivered once");
 }
 
 /// RFC 6120 §10.1: messages that have waited come before new ones, however slow the store is.
@@ -347,7 +347,7 @@ fn a_message_that_two_ending_resources_did_not_get_is_stored_once() {
         other(chamber);
         server.advance(300_000);
         let account = server.address("juliet");
-        assert_eq!(server.done(server.stores().offline.count(account.as_ref())), Ok(1));
+        assert_eq!(server.finish(server.stores().offline.count(account.as_ref())), Ok(1));
     }
 }
 
@@ -370,6 +370,6 @@ fn a_message_that_an_unavailable_resource_did_not_get_is_stored_once() {
     for (resource, stored) in [(balcony, 0), (chamber, 1)] {
         resource.vanish();
         let account = server.address("juliet");
-        assert_eq!(server.done(server.stores().offline.count(account.as_ref())), Ok(stored));
+        assert_eq!(server.finish(server.stores().offline.count(account.as_ref())), Ok(stored));
     }
 }

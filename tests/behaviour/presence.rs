@@ -11,7 +11,7 @@ fn lovers() -> (Server, Client, Client) {
     let mut juliet = server.online(&format!("{one}/balcony"));
     let mut romeo = server.online(&format!("{other}/orchard"));
     befriend(&mut juliet, &mut romeo);
-    (server, juliet.named("juliet"), romeo.named("romeo"))
+    (server, juliet.with_name("juliet"), romeo.with_name("romeo"))
 }
 
 /// Plays a dialogue in which JULIET and ROMEO stand for their bare JIDs.
@@ -25,7 +25,7 @@ fn dialogue(clients: &mut [&mut Client], juliet: &str, romeo: &str, text: &str) 
 fn initial_presence_and_updates_reach_contacts_and_own_resources() {
     let (server, mut juliet, mut romeo) = lovers();
     let (j, r) = (juliet.bare().to_owned(), romeo.bare().to_owned());
-    let mut second = server.login(&format!("{}/chamber", j.split('@').next().unwrap())).named("second");
+    let mut second = server.login(&format!("{}/chamber", j.split('@').next().unwrap())).with_name("second");
     dialogue(
         &mut [&mut juliet, &mut romeo, &mut second],
         &j,
@@ -241,10 +241,10 @@ fn probes_from_elsewhere_are_answered() {
     let server = Server::with(Config { federates: true, ..Config::default() });
     let mut romeo = server.online("romeo/orchard");
     server.account("nurse");
-    server.left();
+    server.take_left();
     for name in ["romeo", "nurse", "nobody"] {
         server.incoming(&format!("<presence type='probe' from='paris@example.net/palace' to='{name}@example.org'/>"));
-        let left: Vec<String> = server.left().into_iter().map(|left| left.text).collect();
+        let left: Vec<String> = server.take_left().into_iter().map(|left| left.text).collect();
         let refusal = format!("<presence to='paris@example.net' from='{name}@example.org' type='unsubscribed'/>");
         assert_eq!(left, [refusal], "{name}");
     }
@@ -255,9 +255,9 @@ fn probes_from_elsewhere_are_answered() {
     romeo.send("<presence type='subscribed' to='juliet@example.net'/>");
     romeo.send("<presence type='unavailable'><status>gone</status></presence>");
     romeo.pump();
-    server.left();
+    server.take_left();
     server.incoming("<presence type='probe' from='juliet@example.net/balcony' to='romeo@example.org'/>");
-    let left = server.left();
+    let left = server.take_left();
     assert!(left.len() == 1 && left[0].to == "juliet@example.net/balcony", "{left:?}");
     assert!(left[0].text.contains("type='unavailable'") && left[0].text.contains("<status>gone</status>"), "{left:?}");
 }
@@ -290,8 +290,8 @@ fn a_contact_who_comes_while_the_store_is_asked_is_seen() {
         held.set_flowing(true);
         let server = Server::with(Config { shards, stores: held.stores(), ..Config::default() });
         let [romeo, juliet] = [("romeo", 0), ("juliet", shards - 1)].map(|(stem, at)| server.name_at(stem, at));
-        let mut romeo = server.online(&format!("{romeo}/orchard")).named("romeo");
-        let mut juliet = server.online(&format!("{juliet}/balcony")).named("juliet");
+        let mut romeo = server.online(&format!("{romeo}/orchard")).with_name("romeo");
+        let mut juliet = server.online(&format!("{juliet}/balcony")).with_name("juliet");
         befriend(&mut romeo, &mut juliet);
         for client in [&mut romeo, &mut juliet] {
             client.send("<presence type='unavailable'/>");

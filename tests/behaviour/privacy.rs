@@ -24,19 +24,19 @@ impl PrivacyScene {
     fn with(shard: usize, config: Config) -> Self {
         let server = Server::with(config);
         let (one, other) = (server.name_at("juliet", 0), server.name_at("romeo", shard));
-        let mut juliet = server.online(&format!("{one}/balcony")).named("juliet");
-        let mut romeo = server.online(&format!("{other}/orchard")).named("romeo");
+        let mut juliet = server.online(&format!("{one}/balcony")).with_name("juliet");
+        let mut romeo = server.online(&format!("{other}/orchard")).with_name("romeo");
         befriend(&mut juliet, &mut romeo);
         Self { server, juliet, romeo }
     }
 
     /// Replaces the names of the scene in a text by its bare JIDs.
-    fn named(&self, text: &str) -> String {
+    fn with_names(&self, text: &str) -> String {
         text.replace("JULIET", self.juliet.bare()).replace("ROMEO", self.romeo.bare())
     }
 
     fn play(&mut self, dialogue: &str) {
-        let dialogue = self.named(dialogue);
+        let dialogue = self.with_names(dialogue);
         rookery_testkit::play(&mut [&mut self.juliet, &mut self.romeo], &dialogue);
     }
 

@@ -46,7 +46,7 @@ impl PrivilegeScene {
     }
 }
 
-fn seen(client: &mut Client) -> String {
+fn received_xml(client: &mut Client) -> String {
     client.all().iter().map(client::xml).collect()
 }
 
@@ -70,7 +70,7 @@ fn a_component_is_told_what_it_may() {
     let mut scene = PrivilegeScene::with(all());
     let mut bridge = scene.server.component(BRIDGE);
     // Either connection of the component may be the one that is told.
-    let told = seen(&mut bridge) + &seen(&mut scene.bridge);
+    let told = received_xml(&mut bridge) + &received_xml(&mut scene.bridge);
     for part in [
         "<perm access='roster' type='both' push='false'/>",
         "<perm access='message' type='outgoing'/>",
@@ -97,26 +97,26 @@ fn a_bridge_keeps_its_users_in_the_roster() {
         BRIDGE,
         "<item jid='a@bridge.example.org' name='Ann' subscription='both'><group>Bridge</group></item>",
     ));
-    assert!(seen(&mut scene.bridge).contains("type='result'"));
-    let push = seen(&mut scene.romeo);
+    assert!(received_xml(&mut scene.bridge).contains("type='result'"));
+    let push = received_xml(&mut scene.romeo);
     assert!(push.contains("jid='a@bridge.example.org'") && push.contains("subscription='both'"), "{push}");
     // A bridge can only set subscriptions to its own users.
     scene.bridge.send(&set(BRIDGE, "<item jid='paris@example.org' subscription='both'/>"));
     scene.bridge.all();
-    let push = seen(&mut scene.romeo);
+    let push = received_xml(&mut scene.romeo);
     assert!(push.contains("paris@example.org") && push.contains("subscription='none'"), "{push}");
     let get = format!("<iq type='get' id='g' from='{BRIDGE}' to='{romeo}'><query xmlns='jabber:iq:roster'/></iq>");
     scene.bridge.send(&get);
-    let told = seen(&mut scene.bridge);
+    let told = received_xml(&mut scene.bridge);
     assert!(told.contains("name='Ann'") && told.contains(&format!("from='{romeo}'")), "{told}");
     scene.bridge.send(&set(BRIDGE, "<item jid='a@bridge.example.org' subscription='remove'/>"));
-    assert!(seen(&mut scene.bridge).contains("type='unsubscribe"));
+    assert!(received_xml(&mut scene.bridge).contains("type='unsubscribe"));
     // The component's users have no such right, nor has another component.
     scene.bridge.send(&get.replace(BRIDGE, "a@bridge.example.org"));
-    assert!(seen(&mut scene.bridge).contains("type='error'"));
+    assert!(received_xml(&mut scene.bridge).contains("type='error'"));
     let mut other = scene.server.component(OTHER);
     other.send(&set(OTHER, "<item jid='b@other.example.org' subscription='both'/>"));
-    assert!(seen(&mut other).contains("<forbidden"));
+    assert!(received_xml(&mut other).contains("<forbidden"));
 }
 
 /// A subscription that a client sets in its own roster is ignored.
@@ -128,7 +128,7 @@ fn a_client_subscribes_nobody_by_its_roster() {
         "<iq type='set' id='s'><query xmlns='jabber:iq:roster'>\
          <item jid='juliet@example.org' subscription='both'/></query></iq>",
     );
-    let told = seen(&mut scene.romeo);
+    let told = received_xml(&mut scene.romeo);
     assert!(told.contains("subscription='none'") && !told.contains("subscription='both'"), "{told}");
 }
 
@@ -142,7 +142,7 @@ fn roster_access_is_as_wide_as_it_was_given() {
         scene.bridge.send(&format!(
             "<iq type='{type_}' id='g' from='{BRIDGE}' to='{romeo}'><query xmlns='jabber:iq:roster'>{item}</query></iq>"
         ));
-        let told = seen(&mut scene.bridge);
+        let told = received_xml(&mut scene.bridge);
         assert!(told.contains(expected), "{type_}: {told}");
     }
 }
@@ -156,7 +156,7 @@ fn a_component_hears_of_changes_of_rosters() {
         let privileges = Privileges { roster, roster_pushes: true, ..Privileges::default() };
         let mut scene = PrivilegeScene::with(privileges.clone());
         let mut again = scene.server.component(BRIDGE);
-        let told = seen(&mut again) + &seen(&mut scene.bridge);
+        let told = received_xml(&mut again) + &received_xml(&mut scene.bridge);
         assert!(told.contains(&format!("push='{is_told}'")), "{told}");
         let owner = scene.romeo.bare().to_owned();
         scene.romeo.send(&format!("<iq type='set' id='s'>{}</iq>", item(" name='Juliet'")));
@@ -205,12 +205,12 @@ fn messages_in_the_name_of_an_account_are_its_own() {
     scene.bridge.all();
     scene.bridge.send(&privileged_message(&romeo, &to));
     scene.bridge.expect_nothing();
-    let told = seen(&mut juliet);
+    let told = received_xml(&mut juliet);
     assert!(told.contains(&format!("from='{romeo}'")) && told.contains("from elsewhere"), "{told}");
-    let told = seen(&mut scene.romeo);
+    let told = received_xml(&mut scene.romeo);
     assert!(told.contains("<sent") && told.contains("from elsewhere"), "{told}");
     scene.romeo.send("<iq type='set' id='a'><query xmlns='urn:xmpp:mam:2' queryid='q'/></iq>");
-    let told = seen(&mut scene.romeo);
+    let told = received_xml(&mut scene.romeo);
     assert!(told.contains("from elsewhere") && told.contains("<fin"), "{told}");
 }
 
@@ -223,7 +223,7 @@ fn messages_in_other_names_are_forbidden() {
     let (romeo, to) = (scene.romeo.full().to_owned(), juliet.bare().to_owned());
     for from in [&*romeo, "romeo@elsewhere.example", "a@conference.example.org", "example.org", "@@"] {
         scene.bridge.send(&privileged_message(from, &to));
-        let told = seen(&mut scene.bridge);
+        let told = received_xml(&mut scene.bridge);
         assert!(told.contains("<forbidden") && told.contains("id='w'"), "{from}: {told}");
     }
     let request = privileged_message("romeo@example.org", &to);
@@ -232,12 +232,12 @@ fn messages_in_other_names_are_forbidden() {
             .replace("<message xmlns='jabber:client'", "<presence xmlns='jabber:client'")
             .replace("</body></message>", "</body></presence>"),
     );
-    assert!(seen(&mut scene.bridge).contains("<forbidden"), "another kind than was wrapped");
+    assert!(received_xml(&mut scene.bridge).contains("<forbidden"), "another kind than was wrapped");
     let mut other = scene.server.component(OTHER);
     other.send(&request.replace(BRIDGE, OTHER));
-    assert!(seen(&mut other).contains("<forbidden"));
+    assert!(received_xml(&mut other).contains("<forbidden"));
     scene.bridge.send(&request.replace(&format!("from='{BRIDGE}'"), "from='a@bridge.example.org'"));
-    assert!(seen(&mut scene.bridge).contains("<forbidden"), "its users have no privileges");
+    assert!(received_xml(&mut scene.bridge).contains("<forbidden"), "its users have no privileges");
     juliet.expect_nothing();
 }
 
@@ -250,7 +250,7 @@ fn requests_in_the_name_of_an_account_are_its_own() {
          <item id='1'><x xmlns='urn:x'/></item></publish></pubsub></iq>"
     );
     scene.bridge.send(&privileged_iq(&romeo, "set", &publish));
-    let told = seen(&mut scene.bridge);
+    let told = received_xml(&mut scene.bridge);
     assert!(told.contains("id='o'") && told.contains("type='result'") && told.contains("id='i'"), "{told}");
     scene.romeo.all();
     let items = format!("<pubsub xmlns='{PUBSUB}'><items node='urn:n'/></pubsub>");
@@ -261,7 +261,7 @@ fn requests_in_the_name_of_an_account_are_its_own() {
         "<iq xmlns='jabber:client' type='get' id='i'><pubsub xmlns='{PUBSUB}'><items node='urn:none'/></pubsub></iq>"
     );
     scene.bridge.send(&privileged_iq(&romeo, "get", &wrong));
-    let told = seen(&mut scene.bridge);
+    let told = received_xml(&mut scene.bridge);
     assert!(told.matches("item-not-found").count() == 2 && told.contains("<privilege"), "{told}");
     scene.romeo.expect_nothing();
 }
@@ -289,12 +289,12 @@ fn requests_that_were_not_granted_are_forbidden() {
         ),
     ] {
         scene.bridge.send(&request);
-        let told = seen(&mut scene.bridge);
+        let told = received_xml(&mut scene.bridge);
         assert!(told.contains("<forbidden") && told.contains("id='o'"), "{what}: {told}");
     }
     let mut other = scene.server.component(OTHER);
     other.send(&privileged_iq(&romeo, "get", &iq("get", &romeo, PUBSUB)).replace(BRIDGE, OTHER));
-    assert!(seen(&mut other).contains("<forbidden"));
+    assert!(received_xml(&mut other).contains("<forbidden"));
     scene.romeo.expect_nothing();
 }
 
@@ -303,15 +303,15 @@ fn a_component_sees_who_is_available() {
     let mut scene = PrivilegeScene::with(all());
     let mut juliet = scene.server.online("juliet/balcony");
     let full = juliet.full().to_owned();
-    assert!(seen(&mut scene.bridge).contains(&format!("from='{full}'")));
+    assert!(received_xml(&mut scene.bridge).contains(&format!("from='{full}'")));
     juliet.send("<presence><show>away</show></presence>");
-    assert!(seen(&mut scene.bridge).contains("<show>away</show>"));
+    assert!(received_xml(&mut scene.bridge).contains("<show>away</show>"));
     // A component also gets the presence of clients that were there before it.
     let mut again = scene.server.component(BRIDGE);
-    let told = seen(&mut again) + &seen(&mut scene.bridge);
+    let told = received_xml(&mut again) + &received_xml(&mut scene.bridge);
     assert!(told.contains(&format!("from='{full}'")) && told.contains(scene.romeo.full()), "{told}");
     juliet.close();
-    let told = seen(&mut again) + &seen(&mut scene.bridge);
+    let told = received_xml(&mut again) + &received_xml(&mut scene.bridge);
     assert!(told.contains("type='unavailable'"), "{told}");
     let mut other = scene.server.component(OTHER);
     scene.romeo.send("<presence/>");
@@ -355,34 +355,34 @@ fn a_component_sees_contacts_elsewhere() {
     let reader = Privileges { roster: RequestTypes::BOTH, roster_presence: true, ..Privileges::default() };
     let (a, b, mut romeo, mut juliet) = neighbours(reader);
     let mut bridge = a.component(BRIDGE);
-    let told = seen(&mut bridge);
+    let told = received_xml(&mut bridge);
     assert!(told.contains("<perm access='presence' type='roster'/>"), "{told}");
     assert!(told.contains("from='juliet@b.example/balcony'"), "she was there before: {told}");
     assert!(told.contains("from='romeo@example.org/orchard'"), "accounts are seen, too: {told}");
     juliet.send("<presence><show>away</show></presence>");
-    assert_eq!(seen(&mut bridge).matches("<show>away</show>").count(), 1);
+    assert_eq!(received_xml(&mut bridge).matches("<show>away</show>").count(), 1);
     // Another account of this server sees her as well.
     let mut nurse = a.online("nurse@example.org/hall");
     nurse.send("<presence to='juliet@b.example' type='subscribe'/>");
     juliet.all();
     juliet.send("<presence to='nurse@example.org' type='subscribed'/>");
     nurse.all();
-    seen(&mut bridge);
+    received_xml(&mut bridge);
     juliet.send("<presence><show>dnd</show></presence>");
-    assert_eq!(seen(&mut bridge).matches("<show>dnd</show>").count(), 1, "once");
+    assert_eq!(received_xml(&mut bridge).matches("<show>dnd</show>").count(), 1, "once");
     // From here on, no account that sees her is online.
     romeo.close();
     nurse.close();
     a.settle();
-    seen(&mut bridge);
+    received_xml(&mut bridge);
     juliet.send("<presence><show>xa</show></presence>");
-    assert_eq!(seen(&mut bridge).matches("<show>xa</show>").count(), 1);
+    assert_eq!(received_xml(&mut bridge).matches("<show>xa</show>").count(), 1);
     juliet.close();
     b.settle();
-    let told = seen(&mut bridge);
+    let told = received_xml(&mut bridge);
     assert!(told.contains("type='unavailable'") && told.contains("juliet@b.example/balcony"), "{told}");
     let mut again = a.component(BRIDGE);
-    let told = seen(&mut again) + &seen(&mut bridge);
+    let told = received_xml(&mut again) + &received_xml(&mut bridge);
     assert!(!told.contains("juliet"), "{told}");
 }
 
@@ -396,9 +396,9 @@ fn a_component_sees_contacts_that_answer_a_session() {
     a.restart();
     let mut romeo = a.online("romeo@example.org/orchard");
     a.advance(10_000);
-    assert!(seen(&mut romeo).contains("from='juliet@b.example/balcony'"));
+    assert!(received_xml(&mut romeo).contains("from='juliet@b.example/balcony'"));
     let mut bridge = a.component(BRIDGE);
-    let told = seen(&mut bridge);
+    let told = received_xml(&mut bridge);
     assert!(told.contains("from='juliet@b.example/balcony'"), "{told}");
 }
 
@@ -413,7 +413,7 @@ fn contacts_whose_server_has_died_are_forgotten() {
         let (a, b, _romeo, juliet) = neighbours_on(&internet, reader());
         let shows_juliet = || {
             let mut bridge = a.component(BRIDGE);
-            let told = seen(&mut bridge);
+            let told = received_xml(&mut bridge);
             bridge.close();
             a.settle();
             told.contains("from='juliet@b.example/balcony'")
@@ -442,13 +442,13 @@ fn a_component_sees_no_contacts_that_are_not_for_it() {
         let (a, _b, _romeo, mut juliet) = neighbours(privileges);
         let mut bridge = a.component(BRIDGE);
         juliet.send("<presence><show>away</show></presence>");
-        let told = seen(&mut bridge);
+        let told = received_xml(&mut bridge);
         assert!(told.contains("type='managed_entity'") && !told.contains("juliet"), "{told}");
     }
     let reader = Privileges { roster: RequestTypes::BOTH, roster_presence: true, ..Privileges::default() };
     let (a, b, _romeo, _juliet) = neighbours(reader);
     let (mut bridge, mut other) = (a.component(BRIDGE), a.component(OTHER));
-    seen(&mut bridge);
+    received_xml(&mut bridge);
     // Paris isn't in the roster of anyone that she writes to.
     let mut paris = b.online("paris@b.example/hall");
     paris.send("<presence to='romeo@example.org'/>");
@@ -489,7 +489,7 @@ fn a_component_answers_in_the_place_of_the_server() {
     scene.bridge.send(&format!(
         "<iq type='get' id='x' from='{BRIDGE}' to='example.org'><ask xmlns='urn:example:service'/></iq>"
     ));
-    assert!(seen(&mut scene.bridge).contains("service-unavailable"));
+    assert!(received_xml(&mut scene.bridge).contains("service-unavailable"));
 }
 
 /// A reply that is for somebody else, or to another request, is ignored (XEP-0355 §4.3).
@@ -513,7 +513,7 @@ fn answers_that_do_not_fit_the_request_are_not_passed_on() {
              <forwarded xmlns='urn:xmpp:forward:0'><iq xmlns='jabber:client' type='{type_}' id='{id}' from='{from}' to='{to}'/>\
              </forwarded></delegation></iq>"
         ));
-        let told = seen(&mut scene.romeo);
+        let told = received_xml(&mut scene.romeo);
         assert!(told.contains("service-unavailable") && told.contains("id='d'"), "{told}");
     }
     juliet.expect_nothing();
@@ -521,5 +521,5 @@ fn answers_that_do_not_fit_the_request_are_not_passed_on() {
     scene.bridge.vanish();
     ask_service(&mut scene.romeo, "example.org");
     scene.server.advance(60_000);
-    assert!(seen(&mut scene.romeo).contains("service-unavailable"));
+    assert!(received_xml(&mut scene.romeo).contains("service-unavailable"));
 }

@@ -75,7 +75,7 @@ fn error(answer: &Element) -> String {
     words.join(" ")
 }
 
-fn refused(client: &mut Client, to: &str, type_: &str, ns: &str, action: &str) -> String {
+fn expect_refusal(client: &mut Client, to: &str, type_: &str, ns: &str, action: &str) -> String {
     error(&ask(client, to, type_, ns, action))
 }
 

@@ -70,7 +70,7 @@ fn a_note_that_the_store_refuses_is_not_there() {
     let server = Server::with(config());
     let mut romeo = server.login("romeo/orchard");
     let account = server.account("romeo");
-    server.done(server.stores().accounts.remove(account.as_ref())).expect("an answer");
+    server.finish(server.stores().accounts.remove(account.as_ref())).expect("an answer");
     let refused = romeo.ask("<iq type='set' id='1'><note xmlns='urn:example:note'>Poison</note></iq>");
     assert_eq!(refused.attr("type"), Some("error"), "{refused:?}");
     play(

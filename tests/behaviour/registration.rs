@@ -10,7 +10,7 @@ use rookery_testkit::{Client, Config, Server};
 use rookery_xml::{Element, ns};
 
 /// Returns a server where registering needs a token; `bard` is an administrator.
-fn closed() -> Server {
+fn closed_server() -> Server {
     server(false)
 }
 
@@ -107,7 +107,7 @@ fn a_form_is_offered_and_taken() {
 
 #[test]
 fn without_a_token_closed_is_closed() {
-    let server = closed();
+    let server = closed_server();
     let mut guest = guest(&server);
     let features = guest.features.clone().expect("features");
     assert!(features.child("register", ns::TOKEN_REGISTRATION).is_some());
@@ -122,7 +122,7 @@ fn without_a_token_closed_is_closed() {
 #[test]
 fn who_comes_by_a_users_link_is_a_contact() {
     for shard in [0, 1] {
-        let server = closed();
+        let server = closed_server();
         let mut romeo = server.online("romeo/orchard");
         romeo.ask("<iq type='get' id='roster'><query xmlns='jabber:iq:roster'/></iq>");
         let (uri, token) = link(&mut romeo, INVITE, &[]);
@@ -143,7 +143,7 @@ fn who_comes_by_a_users_link_is_a_contact() {
 
 #[test]
 fn a_link_has_a_page_where_browsers_find_one() {
-    let server = closed();
+    let server = closed_server();
     server.reload(|config| config.settings.told.pages = Some("https://@:5443".to_owned()));
     let mut romeo = server.login("romeo/orchard");
     let node = INVITE;
@@ -160,7 +160,7 @@ fn a_link_has_a_page_where_browsers_find_one() {
 
 #[test]
 fn a_token_is_good_for_one_registration() {
-    let server = closed();
+    let server = closed_server();
     let mut bard = server.login("bard/globe");
     let (uri, token) = link(&mut bard, CREATE, &[]);
     assert_eq!(uri, format!("xmpp:example.org?register;preauth={token}"));
@@ -178,7 +178,7 @@ fn a_token_is_good_for_one_registration() {
 
 #[test]
 fn tokens_are_used_up_and_expire() {
-    let server = closed();
+    let server = closed_server();
     let mut bard = server.login("bard/globe");
     let (_, token) = link(&mut bard, CREATE, &[]);
     let (mut one, mut other) = (guest(&server), guest(&server));
@@ -209,7 +209,7 @@ fn a_name_is_kept_for_whom_it_is_for() {
 
 #[test]
 fn a_link_sets_a_password() {
-    let server = closed();
+    let server = closed_server();
     server.account("romeo");
     let mut bard = server.login("bard/globe");
     let (uri, token) = link(&mut bard, "urn:rookery:register#reset-password", &[("accountjid", "romeo@example.org")]);
@@ -224,7 +224,7 @@ fn a_link_sets_a_password() {
 
 #[test]
 fn only_those_who_may_make_links_are_offered_the_commands() {
-    let server = closed();
+    let server = closed_server();
     let mut romeo = server.login("romeo/orchard");
     let ask = |client: &mut Client, node: &str| {
         let iq =
@@ -262,10 +262,10 @@ fn accounts_may_wait_for_approval() {
     let server = Server::with(Config { options, login_seconds: 10_000_000, ..Config::default() });
     assert_eq!(outcome(&fill_in(&mut guest(&server), "tybalt", "a long secret")), "");
     assert!(!can_log_in(&server, "tybalt", "a long secret"), "nobody has let it in");
-    let waiting = server.done(rookery_operations::reports::list(&server.stores(), "example.org")).expect("the list");
+    let waiting = server.finish(rookery_operations::reports::list(&server.stores(), "example.org")).expect("the list");
     let [waiting] = &waiting[..] else { panic!("one waits: {waiting:?}") };
     assert_eq!((waiting.about.as_str(), &*waiting.reason), ("tybalt@example.org", "approval"));
-    server.done(server.stores().accounts.set_disabled(waiting.about.as_ref(), false)).expect("let in");
+    server.finish(server.stores().accounts.set_disabled(waiting.about.as_ref(), false)).expect("let in");
     assert!(can_log_in(&server, "tybalt", "a long secret"));
     let mut bard = server.online("bard/desk");
     let (_, token) = link(&mut bard, CREATE, &[]);

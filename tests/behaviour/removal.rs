@@ -34,15 +34,15 @@ impl RemovalScene {
         ];
         let server = Server::with(Config { options, stores, ..Config::default() });
         let [alice, bob] = [("alice", shard), ("bob", 0)].map(|(stem, at)| server.name_at(stem, at));
-        let mut alice = server.online(&format!("{alice}/a")).named("alice");
-        let mut bob = server.online(&format!("{bob}/b")).named("bob");
+        let mut alice = server.online(&format!("{alice}/a")).with_name("alice");
+        let mut bob = server.online(&format!("{bob}/b")).with_name("bob");
         befriend(&mut alice, &mut bob);
         Self { server, alice, bob }
     }
 
     /// Returns a scene and its store, which completes its operations by itself until a test holds
     /// them back.
-    fn held(shard: usize) -> (Self, Arc<HeldStores>) {
+    fn with_held_store(shard: usize) -> (Self, Arc<HeldStores>) {
         let held = HeldStores::new(Memory::stores());
         held.set_flowing(true);
         (Self::with(shard, held.stores()), held)
@@ -54,7 +54,7 @@ impl RemovalScene {
 
     /// Returns whether the account exists, in the store behind the one that holds its answers back.
     fn is_there(&self, held: &HeldStores) -> bool {
-        self.server.done(held.inner().accounts.exists(self.account().as_ref())).expect("a store")
+        self.server.finish(held.inner().accounts.exists(self.account().as_ref())).expect("a store")
     }
 
     fn remove(&mut self, way: RemovalWay) {
@@ -88,12 +88,12 @@ impl RemovalScene {
         }
         self.alice.all_to_the_end();
         let account = self.account();
-        assert_eq!(self.server.done(self.server.stores().accounts.exists(account.as_ref())), Ok(false));
+        assert_eq!(self.server.finish(self.server.stores().accounts.exists(account.as_ref())), Ok(false));
     }
 
     /// Returns a client of the next owner of Alice's name.
     fn heir(&self) -> Client {
-        self.server.login(&format!("{}/a", self.alice.bare().split('@').next().expect("a name"))).named("heir")
+        self.server.login(&format!("{}/a", self.alice.bare().split('@').next().expect("a name"))).with_name("heir")
     }
 }
 
@@ -131,7 +131,7 @@ fn condition(answer: &Element) -> &str {
 }
 
 /// Returns the number of messages in an archive.
-fn archived(client: &mut Client) -> usize {
+fn count_archived(client: &mut Client) -> usize {
     client.send("<iq type='set' id='q'><query xmlns='urn:xmpp:mam:2'/></iq>");
     let mut count = 0;
     while client.expect_element().name() == "message" {
@@ -171,7 +171,7 @@ fn the_next_owner_of_a_name_finds_nothing() {
         assert_eq!(bodies, ["welcome"], "{way:?}: nobody is blocked, and nothing else waits");
         let shown = heard.iter().filter(|it| it.name() == "presence").filter(|it| it.attr("from") != Some(heir.full()));
         assert_eq!(shown.count(), 0, "{way:?}: {heard:?}");
-        assert_eq!(archived(&mut heir), 1, "{way:?}: what Mallory has said");
+        assert_eq!(count_archived(&mut heir), 1, "{way:?}: what Mallory has said");
         let roster = answer(&mut heir, "get", "<query xmlns='jabber:iq:roster'/>");
         assert_eq!(roster.child("query", ns::ROSTER).expect("a roster").children().count(), 0);
         let card = answer(&mut heir, "get", "<vCard xmlns='vcard-temp'/>");
@@ -181,7 +181,10 @@ fn the_next_owner_of_a_name_finds_nothing() {
         let items = "<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='urn:n'/></pubsub>";
         assert_eq!(condition(&answer(&mut heir, "get", items)), "item-not-found");
         let stores = scene.server.stores();
-        assert_eq!(scene.server.done(stores.documents.starting(account.as_ref(), "")).map(|found| found.len()), Ok(0));
+        assert_eq!(
+            scene.server.finish(stores.documents.starting(account.as_ref(), "")).map(|found| found.len()),
+            Ok(0)
+        );
 
         // The former contacts show each other nothing.
         scene.bob.all();
@@ -206,7 +209,7 @@ fn who_is_logging_in_has_to_begin_again() {
         let name = scene.alice.bare().split('@').next().expect("a name").to_owned();
         let mut unbound = scene.alice.again();
         let mut proving = [0, 1].map(|at| {
-            let mut client = scene.server.connect_at(at).named("proving");
+            let mut client = scene.server.connect_at(at).with_name("proving");
             client.open("example.org");
             client
         });
@@ -233,7 +236,7 @@ fn who_is_logging_in_has_to_begin_again() {
 /// the name.
 #[test]
 fn an_account_stays_whose_contacts_are_unknown() {
-    let (scene, held) = RemovalScene::held(1);
+    let (scene, held) = RemovalScene::with_held_store(1);
     let (account, contact) = (scene.account(), scene.bob.jid.clone().expect("bound").to_bare());
     for (fault, expected) in [(Some(StoreError::Busy), Err(StoreError::Busy)), (None, Ok(true))] {
         if let Some(fault) = fault {
@@ -246,8 +249,8 @@ fn an_account_stays_whose_contacts_are_unknown() {
         });
         scene.server.settle();
         let stores = scene.server.stores();
-        assert_eq!(scene.server.done(stores.accounts.exists(account.as_ref())), Ok(expected.is_err()));
-        let roster = scene.server.done(stores.rosters.get(contact.as_ref())).expect("a roster");
+        assert_eq!(scene.server.finish(stores.accounts.exists(account.as_ref())), Ok(expected.is_err()));
+        let roster = scene.server.finish(stores.rosters.get(contact.as_ref())).expect("a roster");
         let item = roster.items.iter().find(|item| item.jid == account).map(|item| item.subscription);
         assert_eq!(item == Some(Subscription::Both), expected.is_err(), "{item:?}");
     }
@@ -257,7 +260,7 @@ fn an_account_stays_whose_contacts_are_unknown() {
 /// contact may show itself to the next owner of the name, so the operator must be told.
 #[test]
 fn a_second_look_at_the_roster_that_fails_is_reported() {
-    let (scene, held) = RemovalScene::held(1);
+    let (scene, held) = RemovalScene::with_held_store(1);
     let account = scene.account();
     let home = scene.server.home_of(account.as_str());
     let before = scene.server.counters().store_errors;
@@ -303,7 +306,7 @@ fn a_session_that_was_ended_asks_nobody() {
 }
 
 /// Returns the reply to the request to remove the account, while the store goes on step by step.
-fn told(client: &mut Client, held: &HeldStores) -> Element {
+fn finish_removal(client: &mut Client, held: &HeldStores) -> Element {
     loop {
         match client.take() {
             Some(Item::Element(element)) if element.attr("id") == Some("gone") => return element,
@@ -318,12 +321,12 @@ fn told(client: &mut Client, held: &HeldStores) -> Element {
 #[test]
 fn a_removal_is_confirmed_when_the_account_is_gone() {
     for shard in [0, 1] {
-        let (mut scene, held) = RemovalScene::held(shard);
+        let (mut scene, held) = RemovalScene::with_held_store(shard);
         scene.alice.all();
         scene.bob.all();
         held.set_flowing(false);
         scene.alice.send(REMOVE);
-        is_result(&told(&mut scene.alice, &held));
+        is_result(&finish_removal(&mut scene.alice, &held));
         assert!(!scene.is_there(&held));
         scene.alice.expect_stream_error("not-authorized");
         held.set_flowing(true);
@@ -339,11 +342,11 @@ fn a_removal_is_confirmed_when_the_account_is_gone() {
 #[test]
 fn a_removal_that_fails_is_refused() {
     for shard in [0, 1] {
-        let (mut scene, held) = RemovalScene::held(shard);
+        let (mut scene, held) = RemovalScene::with_held_store(shard);
         scene.alice.all();
         held.set_fault(Some(StoreError::Busy));
         scene.alice.send(REMOVE);
-        let answer = told(&mut scene.alice, &held);
+        let answer = finish_removal(&mut scene.alice, &held);
         assert_eq!((answer.attr("type"), condition(&answer)), (Some("error"), "resource-constraint"), "{answer:?}");
         scene.alice.expect_stream_error("not-authorized");
         held.set_fault(None);
@@ -356,7 +359,7 @@ fn a_removal_that_fails_is_refused() {
 #[test]
 fn what_nobody_has_read_is_not_for_the_next_of_the_name() {
     for shard in [0, 1] {
-        let (mut scene, held) = RemovalScene::held(shard);
+        let (mut scene, held) = RemovalScene::with_held_store(shard);
         let account = scene.account();
         scene.alice.all();
         scene.alice.set_reading(false);
@@ -381,7 +384,7 @@ fn what_nobody_has_read_is_not_for_the_next_of_the_name() {
         let mut heir = scene.heir();
         heir.send("<presence/>");
         assert_eq!(heir.bodies(), Vec::<String>::new());
-        assert_eq!(archived(&mut heir), 0);
+        assert_eq!(count_archived(&mut heir), 0);
     }
 }
 

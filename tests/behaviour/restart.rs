@@ -217,7 +217,7 @@ fn the_session_of_a_removed_account_ends() {
     write(&mut juliet, "romeo@example.org", "hi");
     let (account, stores) = (Jid::parse("romeo@example.org").unwrap(), server.stores());
     server.hand_over_with(AWAY_MS, |cards| {
-        server.done(stores.accounts.remove(account.as_ref())).expect("removed");
+        server.finish(stores.accounts.remove(account.as_ref())).expect("removed");
         cards
     });
     assert_eq!(server.sessions(), 0);

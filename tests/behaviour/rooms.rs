@@ -55,20 +55,20 @@ impl RoomScene {
         let server = Server::with(config);
         let [crone, wiccarocks, hag] =
             [("crone", 0), ("wiccarocks", 1), ("hag", 0)].map(|(stem, at)| server.name_at(stem, at));
-        let crone = server.online(&format!("{crone}/desktop")).named("crone");
-        let wiccarocks = server.online(&format!("{wiccarocks}/laptop")).named("wiccarocks");
-        let hag = server.online(&format!("{hag}/pda")).named("hag");
+        let crone = server.online(&format!("{crone}/desktop")).with_name("crone");
+        let wiccarocks = server.online(&format!("{wiccarocks}/laptop")).with_name("wiccarocks");
+        let hag = server.online(&format!("{hag}/pda")).with_name("hag");
         Self { server, crone, wiccarocks, hag }
     }
 
     /// Returns a scene in which the owner has made the room.
-    fn opened() -> Self {
+    fn open_scene() -> Self {
         Self::new().open("")
     }
 
     /// Returns such a scene, with fields of the room's configuration: `var=value`, with several
     /// values of one field separated by `+`.
-    fn configured(fields: &str) -> Self {
+    fn configure_scene(fields: &str) -> Self {
         Self::new().open(fields)
     }
 
@@ -97,25 +97,25 @@ impl RoomScene {
 
     #[track_caller]
     fn crone_hears(&mut self, wanted: &[&str]) {
-        let wanted: Vec<_> = wanted.iter().map(|text| self.named(text)).collect();
+        let wanted: Vec<_> = wanted.iter().map(|text| self.with_names(text)).collect();
         assert_eq!(heard(&mut self.crone), wanted, "firstwitch");
     }
 
     #[track_caller]
     fn wicca_hears(&mut self, wanted: &[&str]) {
-        let wanted: Vec<_> = wanted.iter().map(|text| self.named(text)).collect();
+        let wanted: Vec<_> = wanted.iter().map(|text| self.with_names(text)).collect();
         assert_eq!(heard(&mut self.wiccarocks), wanted, "secondwitch");
     }
 
     #[track_caller]
     fn hag_hears(&mut self, wanted: &[&str]) {
-        let wanted: Vec<_> = wanted.iter().map(|text| self.named(text)).collect();
+        let wanted: Vec<_> = wanted.iter().map(|text| self.with_names(text)).collect();
         assert_eq!(heard(&mut self.hag), wanted, "thirdwitch");
     }
 
     /// Replaces names in a text: `CRONE`, `WICCA` and `HAG` by bare JIDs, or by full ones if `/r`
     /// follows them; `COVEN` by the room.
-    fn named(&self, text: &str) -> String {
+    fn with_names(&self, text: &str) -> String {
         let mut text = text.replace("COVEN", COVEN);
         for (name, client) in [("CRONE", &self.crone), ("WICCA", &self.wiccarocks), ("HAG", &self.hag)] {
             text = text.replace(&format!("{name}/r"), client.full()).replace(name, client.bare());

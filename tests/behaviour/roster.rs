@@ -8,7 +8,7 @@ const GET: &str = "<iq type='get' id='roster'><query xmlns='jabber:iq:roster'/><
 
 /// Returns a session that has requested its roster, and so gets pushes (an interested resource,
 /// §2.2).
-fn interested(server: &Server, address: &str) -> Client {
+fn login_interested(server: &Server, address: &str) -> Client {
     let mut client = server.login(address);
     let roster = client.ask(GET);
     assert_eq!(roster.attr("type"), Some("result"));
@@ -50,12 +50,12 @@ fn error(type_: &str, condition: &str) -> String {
 #[test]
 fn a_change_is_pushed_to_all_interested_resources() {
     let server = Server::new();
-    let balcony = interested(&server, "juliet/balcony");
-    let chamber = interested(&server, "juliet/chamber");
+    let balcony = login_interested(&server, "juliet/balcony");
+    let chamber = login_interested(&server, "juliet/chamber");
     let uninterested = server.online("juliet/street");
-    let mut nurse = interested(&server, "nurse/house");
+    let mut nurse = login_interested(&server, "nurse/house");
     play(
-        &mut [&mut balcony.named("balcony"), &mut chamber.named("chamber"), &mut uninterested.named("street"), &mut nurse],
+        &mut [&mut balcony.with_name("balcony"), &mut chamber.with_name("chamber"), &mut uninterested.with_name("street"), &mut nurse],
         "balcony C: <iq type='set' id='1'><query xmlns='jabber:iq:roster'>
                       <item jid='Nurse@example.org' name='Nurse'><group>Servants</group><group>Friends</group></item></query></iq>
          balcony S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
@@ -123,7 +123,7 @@ fn wrong_sets_are_refused_and_change_nothing() {
     config.settings.roster =
         RosterLimits { items: 3, name_bytes: 10, groups: 2, group_bytes: 5, ..RosterLimits::default() };
     let server = Server::with(config);
-    let mut juliet = interested(&server, "juliet/balcony");
+    let mut juliet = login_interested(&server, "juliet/balcony");
     for (item, type_, condition) in [
         ("", "modify", "bad-request"),
         ("<item jid='a@example.org'/><item jid='b@example.org'/>", "modify", "bad-request"),
@@ -175,7 +175,7 @@ fn a_roster_has_a_limit_in_bytes() {
     let mut config = Config::default();
     config.settings.roster = RosterLimits { bytes: 200, ..RosterLimits::default() };
     let server = Server::with(config);
-    let mut juliet = interested(&server, "juliet/balcony");
+    let mut juliet = login_interested(&server, "juliet/balcony");
     let name = |length: usize| "x".repeat(length);
     let mut put = |jid: &str, name: &str| {
         juliet.send(&set(&format!("<item jid='{jid}@example.org' name='{name}'/>")));
@@ -272,8 +272,8 @@ fn a_client_gets_the_changes_since_its_version() {
 #[test]
 fn removing_a_contact_ends_the_subscriptions() {
     let server = Server::new();
-    let mut juliet = interested(&server, "juliet/balcony");
-    let mut romeo = interested(&server, "romeo/orchard");
+    let mut juliet = login_interested(&server, "juliet/balcony");
+    let mut romeo = login_interested(&server, "romeo/orchard");
     for client in [&mut juliet, &mut romeo] {
         client.send("<presence/>");
         client.pump();
@@ -306,8 +306,8 @@ fn removing_a_contact_ends_the_subscriptions() {
 #[test]
 fn a_session_gets_no_push_that_an_earlier_one_of_its_resource_has_not_read() {
     let server = Server::new();
-    let mut earlier = interested(&server, "juliet/balcony");
-    let mut chamber = interested(&server, "juliet/chamber");
+    let mut earlier = login_interested(&server, "juliet/balcony");
+    let mut chamber = login_interested(&server, "juliet/chamber");
     // The client doesn't read, and few bytes can be on their way to it.
     earlier.set_reading(false);
     earlier.wire.peer.set_window(10);
@@ -331,7 +331,7 @@ fn no_change_is_pushed_ahead_of_the_roster_that_was_asked_for() {
     let mut config = Config::default();
     config.settings.outbox.soft = 4 * 1024;
     let server = Server::with(config);
-    let mut balcony = interested(&server, "juliet/balcony");
+    let mut balcony = login_interested(&server, "juliet/balcony");
     let (_, version) = roster(&mut balcony);
     balcony.send(&set("<item jid='nurse@example.org'/>"));
     balcony.all();

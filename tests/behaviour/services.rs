@@ -37,7 +37,7 @@ fn external_services_come_with_credentials() {
          S: <iq type='error' id='5' from='example.org'><error type='modify'><bad-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></iq>",
     );
     server.incoming("<iq type='get' id='s' from='tybalt@other.example/x' to='example.org'><services xmlns='urn:xmpp:extdisco:2'/></iq>");
-    let left = server.left();
+    let left = server.take_left();
     assert!(left.len() == 1 && left[0].text.contains("forbidden") && !left[0].text.contains("relay"), "{left:?}");
 }
 
@@ -48,7 +48,7 @@ fn clients_learn_their_own_address_and_nobody_elses() {
         server.account("juliet");
         let romeo = server.login(&format!("{}/orchard", server.name_at("romeo", name)));
         play(
-            &mut [&mut romeo.named("romeo")],
+            &mut [&mut romeo.with_name("romeo")],
             "C: <iq type='get' id='1'><address xmlns='urn:xmpp:sic:1'/></iq>
              S: <iq type='result' id='1' from='*'><address xmlns='urn:xmpp:sic:1'><ip>192.0.2.1</ip><port>*</port></address></iq>
              C: <iq type='get' id='2' to='example.org'><ip xmlns='urn:xmpp:sic:0'/></iq>

@@ -43,12 +43,12 @@ fn entry(jid: &str, subscription: &str, groups: &[&str]) -> (String, String, Vec
 fn members_are_contacts() {
     let (alice, bob) = names(&Server::new());
     let server = Server::with(config(&[&format!("Sales: {alice}@example.org, {bob}@example.org, carol@example.org")]));
-    let mut alice = server.online(&format!("{alice}/a")).named("alice");
+    let mut alice = server.online(&format!("{alice}/a")).with_name("alice");
     let mut dave = server.online("dave/d");
     let (a, b) = (alice.bare().to_owned(), format!("{bob}@example.org"));
     assert_eq!(roster(&mut alice), [entry(&b, "both", &["Sales"]), entry("carol@example.org", "both", &["Sales"])]);
     assert!(roster(&mut dave).is_empty());
-    let mut bob = server.online(&format!("{bob}/b")).named("bob");
+    let mut bob = server.online(&format!("{bob}/b")).with_name("bob");
     let dialogue = "
         alice S: <presence from='BOB/b'/>
         bob   S: <presence from='ALICE/a'/>

@@ -32,7 +32,7 @@ impl StatementDatabase {
     }
 
     /// Counts the statements that some work takes.
-    fn counted<T>(&self, work: impl FnOnce() -> T) -> u64 {
+    fn count_statements<T>(&self, work: impl FnOnce() -> T) -> u64 {
         let before = self.store.statements();
         work();
         self.store.statements() - before
@@ -75,7 +75,7 @@ fn login(contacts: usize, shards: usize) -> u64 {
     }
     // The statements with which shards start don't belong to the login.
     server.settle();
-    let statements = database.counted(|| {
+    let statements = database.count_statements(|| {
         let mut client = server.login("romeo/orchard");
         client.send("<iq type='get' id='roster'><query xmlns='jabber:iq:roster'/></iq>");
         client.expect("<iq type='result' id='roster' from='romeo@example.org' to='romeo@example.org/orchard'>...</iq>");
@@ -106,7 +106,7 @@ fn operations() -> Vec<(&'static str, u64)> {
     let contacts: Vec<Jid> = (0..300).map(|number| database.account(&format!("contact{number}"))).collect();
     contacts.iter().for_each(|contact| database.befriend(&romeo, contact));
     let mut rows = Vec::new();
-    let mut row = |name, work: &mut dyn FnMut()| rows.push((name, database.counted(work)));
+    let mut row = |name, work: &mut dyn FnMut()| rows.push((name, database.count_statements(work)));
     macro_rules! rows {
         ($($name:literal: $call:expr;)*) => {
             $(row($name, &mut || _ = wait($call).expect($name));)*

@@ -122,7 +122,7 @@ fn an_answer_takes_as_long_with_and_without_an_account() {
                     server.settle();
                     let before = counts();
                     server.incoming(&stanza.replace("ACCOUNT", server.address(name).as_str()));
-                    server.left();
+                    server.take_left();
                     let after = counts();
                     // To store such a stanza takes more statements, but still one operation.
                     (after.0 - before.0, if is_question { after.1 - before.1 } else { 0 })
@@ -214,7 +214,8 @@ fn from_elsewhere(config: &Config, questions: &[(&str, &str, &str)]) {
             server.incoming(&format!(
                 "<iq type='{kind}' id='q' from='s@far.example/s' to='{account}{resource}'>{payload}</iq>"
             ));
-            let left: Vec<_> = server.left().into_iter().map(|left| left.text.replace(account, "ACCOUNT")).collect();
+            let left: Vec<_> =
+                server.take_left().into_iter().map(|left| left.text.replace(account, "ACCOUNT")).collect();
             left.join("")
         };
         check(question, ["here@example.org", "away@example.org", "nobody@example.org"].map(ask));

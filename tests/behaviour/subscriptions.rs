@@ -15,8 +15,8 @@ fn online(server: &Server, address: &str) -> Client {
 
 /// Goes through the whole life of a subscription between two accounts, wherever their homes are.
 fn subscribe_and_unsubscribe(server: &Server, one: &str, other: &str) {
-    let mut juliet = online(server, &format!("{one}/balcony")).named("juliet");
-    let mut romeo = online(server, &format!("{other}/orchard")).named("romeo");
+    let mut juliet = online(server, &format!("{one}/balcony")).with_name("juliet");
+    let mut romeo = online(server, &format!("{other}/orchard")).with_name("romeo");
     let dialogue = "
         # §3.1.2: the request, from the bare JID; and the push that shows that it is pending.
         juliet C: <presence type='subscribe' to='ROMEO/orchard' id='s1'><status>May I?</status></presence>

@@ -32,7 +32,7 @@ impl Tracing {
         }
     }
 
-    fn seen(&self) -> Vec<Sighting> {
+    fn take_seen(&self) -> Vec<Sighting> {
         self.0.take().0
     }
 
@@ -40,7 +40,7 @@ impl Tracing {
     /// between. Each is a step and a part of its reason.
     #[track_caller]
     fn expect(&self, wanted: &[(Step, &str)]) -> Vec<Sighting> {
-        let seen = self.seen();
+        let seen = self.take_seen();
         let mut left = wanted.iter();
         let mut next = left.next();
         let stanza = seen.iter().find(|sighting| next.is_some_and(|wanted| is(sighting, wanted))).map(|it| it.stanza);
@@ -204,7 +204,7 @@ fn rooms_say_who_the_sender_is_there() {
         "<presence to='coven@conference.example.org/second'><x xmlns='http://jabber.org/protocol/muc'/></presence>",
     );
     hag.pump();
-    trace.seen();
+    trace.take_seen();
     hag.send(shout);
     hag.pump();
     trace.expect(&[
@@ -285,14 +285,14 @@ fn presence_is_stopped_for_those_who_are_not_subscribed() {
     let trace = Tracing::of(&server, "juliet@example.org");
     romeo.send("<presence type='probe' to='juliet@example.org'/>");
     romeo.pump();
-    let probed = trace.seen();
+    let probed = trace.take_seen();
     let is_told = |sighting: &Sighting| is(sighting, &(Step::Stopped, "the asker has no subscription"));
     assert!(probed.iter().any(is_told), "{:?}", probed.iter().map(line).collect::<Vec<_>>());
     romeo.send("<presence type='subscribed' to='juliet@example.org' id='s'/>");
     romeo.pump();
     trace.expect(&[(Step::Stopped, "it doesn't change")]);
     befriend(&mut romeo, &mut juliet);
-    trace.seen();
+    trace.take_seen();
     romeo.send("<presence id='away'><show>away</show></presence>");
     romeo.pump();
     trace.expect(&[(Step::Given, "as all available resources")]);
@@ -327,24 +327,24 @@ fn nothing_else_is_seen_and_nothing_after_the_end() {
     let mut romeo = server.online("romeo/orchard");
     let trace = Tracing::of(&server, "juliet@example.org/balcony");
     say(&mut romeo, "iago@example.org", "1");
-    assert_eq!(trace.seen(), []);
+    assert_eq!(trace.take_seen(), []);
     say(&mut romeo, "juliet@example.org", "2");
     trace.expect(&[(Step::Given, "")]);
     trace.end(&server);
     say(&mut romeo, "juliet@example.org", "3");
-    assert_eq!(trace.seen(), []);
+    assert_eq!(trace.take_seen(), []);
     // A trace also ends when its time is over, even if its reader is gone.
     let subject = || Subject::parse("juliet@example.org").expect("a subject");
     let trace = Tracing::with(&server, Trace::new(subject(), false, 100, server.now() + 1000, server.shards()));
     server.advance(2000);
     say(&mut romeo, "juliet@example.org", "4");
-    assert_eq!(trace.seen(), []);
+    assert_eq!(trace.take_seen(), []);
     // It also ends at its limit of stanzas.
     let trace = Tracing::with(&server, Trace::new(subject(), false, 1, u64::MAX, server.shards()));
     romeo.send("<message to='juliet@example.org' id='5'><body>5</body></message>");
     romeo.send("<message to='juliet@example.org' id='6'><body>6</body></message>");
     romeo.pump();
-    assert!(trace.seen().iter().all(|sighting| sighting.id == "5") && trace.0.is_full());
+    assert!(trace.take_seen().iter().all(|sighting| sighting.id == "5") && trace.0.is_full());
     juliet.pump();
 }
 
@@ -358,7 +358,7 @@ fn contents_are_seen_by_wish_and_passwords_never() {
     romeo.send("<presence to='coven@conference.example.org/r'><x xmlns='http://jabber.org/protocol/muc'><password>swordfish</password></x></presence>");
     romeo.pump();
     let contents: String =
-        trace.seen().into_iter().filter_map(|sighting| sighting.first).map(|it| it.content).collect();
+        trace.take_seen().into_iter().filter_map(|sighting| sighting.first).map(|it| it.content).collect();
     assert!(contents.contains("but soft") && contents.contains("[not shown]"), "{contents}");
     assert!(!contents.contains("swordfish"), "{contents}");
 }

@@ -75,7 +75,7 @@ fn a_slot_has_an_address_that_nobody_guesses() {
     let (token, name) = path.split_once('/').expect("a token and a name");
     assert_eq!((token.len(), name), (68, "tr%C3%A8s%20cool.jpg"));
     let slot = server
-        .done(server.stores().slots.slot(token, rookery_testkit::server::EPOCH_MS))
+        .finish(server.stores().slots.slot(token, rookery_testkit::server::EPOCH_MS))
         .expect("the store")
         .expect("a slot");
     assert_eq!(

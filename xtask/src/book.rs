@@ -57,7 +57,7 @@ fn gather(source: &Path) -> Result<Vec<PathBuf>, String> {
         let text = String::from_utf8_lossy(&bytes);
         for target in text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0)) {
             let path = target.split('#').next().unwrap_or_default();
-            let linked = resolved(&file, path);
+            let linked = resolve(&file, path);
             if linked.starts_with(root()) && linked.is_file() && seen.insert(linked.clone()) {
                 waiting.push(linked);
             }
@@ -93,7 +93,7 @@ fn dead_links(html: &Path) -> Result<(Vec<String>, usize), String> {
         for target in attributes(&text) {
             found += 1;
             let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
-            let linked = if path.is_empty() { page.clone() } else { resolved(&page, path) };
+            let linked = if path.is_empty() { page.clone() } else { resolve(&page, path) };
             let is_there = linked.starts_with(html) && linked.is_file();
             if !is_there || !anchor.is_empty() && !read(&linked)?.contains(&format!("id=\"{anchor}\"")) {
                 faults.push(format!("{}: {target}", page.display()));
@@ -111,7 +111,7 @@ fn attributes(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the file that a link in another file leads to.
-fn resolved(file: &Path, link: &str) -> PathBuf {
+fn resolve(file: &Path, link: &str) -> PathBuf {
     let mut path = file.parent().unwrap_or(Path::new("")).to_owned();
     for part in Path::new(link).components() {
         match part {

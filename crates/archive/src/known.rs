@@ -61,7 +61,7 @@ pub(super) fn find(
     let page = world.stores.archive.page(owner.as_ref(), query);
     world.wait(page, move |world, page| {
         let messages = page.ok().flatten().map(|page| page.messages).unwrap_or_default();
-        let is_same = |stanza: &[u8]| Packet::scanned(stanza).is_ok_and(|found| essence(&found) == wanted);
+        let is_same = |stanza: &[u8]| Packet::from_bytes(stanza).is_ok_and(|found| essence(&found) == wanted);
         let archived = messages.into_iter().rev().find(|(_, stanza)| is_same(stanza));
         let archived = archived.map(|(id, _)| FoundMessage { id, is_archived: true });
         let noted = || {

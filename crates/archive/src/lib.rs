@@ -339,7 +339,7 @@ fn keep(
         return None;
     }
     let contacts_only = policy == ArchivePolicy::Roster;
-    let (stanza, mark) = (packet.addressed(to.as_str()), noted::mark(world, packet));
+    let (stanza, mark) = (packet.with_to(to.as_str()), noted::mark(world, packet));
     record(world, ArchiveRecord { owner, of: ArchiveOf::Account, by, with, contacts_only, stanza, mark, id })
 }
 
@@ -408,7 +408,7 @@ mod tests {
 
     fn is_kept(content: &str) -> bool {
         let stanza = format!("<message from='a@x/r' type='chat'>{content}</message>");
-        is_worth_keeping(&Packet::scanned(stanza.as_bytes()).unwrap())
+        is_worth_keeping(&Packet::from_bytes(stanza.as_bytes()).unwrap())
     }
 
     #[test]

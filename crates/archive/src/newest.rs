@@ -40,7 +40,7 @@ pub fn newest(
             None
         });
         let read = |(id, stanza): (u64, Vec<u8>)| {
-            let packet = Packet::scanned(&stanza).ok()?;
+            let packet = Packet::from_bytes(&stanza).ok()?;
             Some(NewestMessage { id: id::text(id), unix_ms: id::time(id), packet })
         };
         then(world, page.unwrap_or_default().messages.into_iter().filter_map(read).collect());

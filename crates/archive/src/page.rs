@@ -50,7 +50,7 @@ pub(super) fn send_page(world: &mut World, iq: &Iq, query: &Query, view: Archive
 /// Sends one message of a page (§4.2). A message that would be nested too deeply for the scanner
 /// once it is wrapped is left out, as §3.2 allows for messages that are gone.
 fn send_message(world: &mut World, iq: &Iq, query: &Query, view: ArchiveView, id: u64, stanza: &[u8]) {
-    let whole = result(iq, query, id, |writer| match (scanned(stanza), view) {
+    let whole = result(iq, query, id, |writer| match (read_stored(stanza), view) {
         (Some(stanza), ArchiveView::Account | ArchiveView::Room) => {
             writer.stanza(&stanza);
         }
@@ -59,13 +59,13 @@ fn send_message(world: &mut World, iq: &Iq, query: &Query, view: ArchiveView, id
         }
         (Some(stanza), ArchiveView::OpenRoom | ArchiveView::WithoutJids) => {
             let without = stanza.without_children(|child| child.is("x", ns::MUC_USER));
-            if let Some(stanza) = scanned(without.bytes()) {
+            if let Some(stanza) = read_stored(without.bytes()) {
                 writer.stanza(&stanza);
             }
         }
         (None, _) => warn!(archive = %iq.to, id = id::text(id), "an archived message is damaged"),
     });
-    let packet = Packet::built(&whole).or_else(|_| Packet::built(&result(iq, query, id, |_| {})));
+    let packet = Packet::from_built(&whole).or_else(|_| Packet::from_built(&result(iq, query, id, |_| {})));
     match packet {
         Ok(packet) => world.route(&packet, iq.from.as_ref()),
         Err(fault) => warn!(?fault, "the server wrote a stanza that its own scanner refuses"),
@@ -116,7 +116,7 @@ pub(super) fn failed(world: &mut World, iq: &Iq, error: &StoreError) {
 }
 
 /// Scans a stanza from the store.
-pub(super) fn scanned(stanza: &[u8]) -> Option<Stanza<'_>> {
+pub(super) fn read_stored(stanza: &[u8]) -> Option<Stanza<'_>> {
     Stanza::parse(stanza, &Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN }).ok()
 }
 

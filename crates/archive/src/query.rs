@@ -114,11 +114,11 @@ impl Query {
                 self.up_to(id::at(end.saturating_add(1)));
             }
             (AFTER_ID, Some(value)) => {
-                let known = self.known(value)?;
+                let known = self.read_known(value)?;
                 self.from(known);
             }
             (BEFORE_ID, Some(value)) => {
-                let known = self.known(value)?;
+                let known = self.read_known(value)?;
                 self.up_to(known);
             }
             (TEXT, Some(value)) => self.words = words(value)?,
@@ -134,11 +134,11 @@ impl Query {
             Part::First => {}
             Part::Last => self.wanted.last = true,
             Part::After(after) => {
-                let after = self.known(after)?;
+                let after = self.read_known(after)?;
                 self.from(after);
             }
             Part::Before(before) => {
-                let before = self.known(before)?;
+                let before = self.read_known(before)?;
                 self.up_to(before);
                 self.wanted.last = true;
             }
@@ -153,7 +153,7 @@ impl Query {
     }
 
     /// Reads an id that must be in the archive.
-    fn known(&mut self, text: &str) -> Result<u64, Condition> {
+    fn read_known(&mut self, text: &str) -> Result<u64, Condition> {
         let id = id::read(text).ok_or(Condition::ItemNotFound)?;
         self.wanted.known.push(id);
         Ok(id)

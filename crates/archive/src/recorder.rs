@@ -309,16 +309,16 @@ fn ask(world: &mut World, group: RecordGroup) {
     let appended = world.stores.archive.append(group.messages.clone());
     world.wait(appended, move |world, appended| match appended {
         Ok(()) => {
-            done(world, &group);
+            end_group(world, &group);
             note_reachable(world);
         }
         Err(error) if error.is_outage() && !world.is_stopping() => wait_for_store(world, group, &error),
-        Err(error) => refused(world, &group, &error),
+        Err(error) => handle_refusal(world, &group, &error),
     });
 }
 
 /// Stops counting a group that the store has answered for.
-fn done(world: &mut World, group: &RecordGroup) {
+fn end_group(world: &mut World, group: &RecordGroup) {
     let archives = world.state_mut::<ArchiveRecorder>();
     for (message, (cause, ..)) in group.messages.iter().zip(&group.notes) {
         debug_assert!(archives.unconfirmed >= size(message), "what the store was given was counted");
@@ -368,7 +368,7 @@ fn ask_again(world: &mut World) {
             RecordGroup { messages: messages.into(), notes, custody: group.custody.clone(), since_ms: group.since_ms }
         };
         let (gone, rest) = (split(true), split(false));
-        done(world, &gone);
+        end_group(world, &gone);
         ask(world, rest);
     }
 }
@@ -382,8 +382,8 @@ fn note_reachable(world: &mut World) {
 
 /// Handles a group that the archives will lack. First, the senders that would get acknowledgements
 /// are notified.
-fn refused(world: &mut World, group: &RecordGroup, error: &StoreError) {
-    done(world, group);
+fn handle_refusal(world: &mut World, group: &RecordGroup, error: &StoreError) {
+    end_group(world, group);
     let count = group.messages.len();
     world.counters.store_errors += 1;
     world.counters.archive_lost += count as u64;
@@ -405,7 +405,7 @@ fn refused(world: &mut World, group: &RecordGroup, error: &StoreError) {
 
 /// Tells the sender of a message that it was delivered, but is missing from an archive.
 fn tell_sender(world: &mut World, message: &ArchivedMessage, condition: Condition) {
-    let Ok(packet) = Packet::scanned(&message.stanza) else { return };
+    let Ok(packet) = Packet::from_bytes(&message.stanza) else { return };
     let error = StanzaError::new(condition).with_text("the message was delivered, but could not be archived");
     match message.of {
         ArchiveOf::Account => {

@@ -20,7 +20,7 @@ use rookery_store::{ArchivePage, ArchiveQuery, WorkError};
 use rookery_xml::{Child, Element, Namespaces, Stanza, Writer, ns};
 
 use super::id;
-use super::page::scanned;
+use super::page::read_stored;
 use super::recorder::write;
 
 /// The retracted message, and the proof that the sender may retract it.
@@ -143,7 +143,7 @@ pub fn tombstone_mark(id: &str, unix_ms: u64) -> Element {
 /// Returns the newest message of a page that is being retracted, with the parts of it that stay.
 fn bury(page: &ArchivePage, message: &Retracted, retracted: &Element) -> Option<(u64, Vec<u8>)> {
     page.messages.iter().rev().find_map(|(id, bytes)| {
-        let stanza = scanned(bytes).filter(|stanza| is_it(stanza, message))?;
+        let stanza = read_stored(bytes).filter(|stanza| is_it(stanza, message))?;
         Some((*id, tombstone(&stanza, retracted)))
     })
 }
@@ -199,7 +199,7 @@ const MOST_BYTES: usize = 1 << 20;
 mod tests {
     use super::*;
 
-    fn buried(message: &Retracted, stanza: &str) -> Option<String> {
+    fn bury_one(message: &Retracted, stanza: &str) -> Option<String> {
         let page = ArchivePage { messages: vec![(7, stanza.as_bytes().to_vec())], ..ArchivePage::default() };
         let mark = tombstone_mark("r1", 1_000);
         bury(&page, message, &mark).map(|(_, bytes)| String::from_utf8(bytes).unwrap())
@@ -226,7 +226,7 @@ mod tests {
         let said = |from, id, rest| {
             format!("<message from='{from}' to='lord@c.example' type='chat' id='{id}'><body>hi</body>{rest}</message>")
         };
-        let tombstone = buried(&message, &said("romeo@m.example/orchard", "w1", "<x xmlns='urn:secret'/>")).unwrap();
+        let tombstone = bury_one(&message, &said("romeo@m.example/orchard", "w1", "<x xmlns='urn:secret'/>")).unwrap();
         assert!(
             tombstone.contains("<retracted xmlns='urn:xmpp:message-retract:1' stamp='1970-01-01T00:00:01"),
             "{tombstone}"
@@ -237,7 +237,7 @@ mod tests {
             ("romeo@m.example", "w2", ""),
             ("romeo@m.example", "w1", "<retract xmlns='urn:xmpp:message-retract:1' id='w0'/>"),
         ] {
-            assert_eq!(buried(&message, &said(from, id, rest)), None, "{from} {id} {rest}");
+            assert_eq!(bury_one(&message, &said(from, id, rest)), None, "{from} {id} {rest}");
         }
     }
 
@@ -246,9 +246,9 @@ mod tests {
         let by = |sender: Option<&str>| Retracted::InRoom { id: id::text(7), sender: sender.map(str::to_owned) };
         let said = "<message from='r@c.example/nick' type='groupchat' id='w1'><body>hi</body>\
                     <occupant-id xmlns='urn:xmpp:occupant-id:0' id='me'/></message>";
-        let kept = buried(&by(Some("me")), said).unwrap();
+        let kept = bury_one(&by(Some("me")), said).unwrap();
         assert!(kept.contains("id='me'") && !kept.contains("hi"), "{kept}");
-        assert!(buried(&by(None), said).is_some());
-        assert_eq!(buried(&by(Some("other")), said), None);
+        assert!(bury_one(&by(None), said).is_some());
+        assert_eq!(bury_one(&by(Some("other")), said), None);
     }
 }

@@ -27,7 +27,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Stanza, ns};
 
 use super::options::SEARCH;
-use super::page::{FoundPage, failed, option, scanned, send_page, wait, was_open};
+use super::page::{FoundPage, failed, option, read_stored, send_page, wait, was_open};
 use super::query::{ArchiveView, Query};
 use super::terms;
 
@@ -199,7 +199,7 @@ impl Search {
 
 /// Returns whether a message has a body with all of these words, and is by this occupant.
 fn matches(stanza: &[u8], words: &[String], by: Option<&Jid>, view: ArchiveView) -> bool {
-    let Some(stanza) = scanned(stanza) else { return false };
+    let Some(stanza) = read_stored(stanza) else { return false };
     let may_know = || view != ArchiveView::OpenRoom || was_open(&stanza);
     by.is_none_or(|by| is_by(&stanza, by) && may_know()) && (words.is_empty() || has_words(&stanza, words))
 }

@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 
 use rookery_xml::ns;
 
-use super::page::scanned;
+use super::page::read_stored;
 
 /// Returns the terms of a stanza's bodies, without duplicates.
 pub fn terms(stanza: &[u8]) -> Vec<u32> {
     let mut found = BTreeSet::new();
-    if let Some(stanza) = scanned(stanza) {
+    if let Some(stanza) = read_stored(stanza) {
         for body in stanza.children().filter(|child| child.is("body", ns::CLIENT)) {
             collect(&body.element().text().to_lowercase(), &mut found);
         }

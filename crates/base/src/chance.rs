@@ -20,7 +20,7 @@ pub fn seed(seed: u64) {
 }
 
 /// Returns the next number of the thread's sequence, if it has a seed.
-pub(crate) fn seeded() -> Option<u64> {
+pub(crate) fn next_of_seed() -> Option<u64> {
     let mut sequence = Sequence::new(SEED.get()?);
     let number = sequence.number();
     SEED.set(Some(sequence.0));
@@ -62,7 +62,7 @@ pub fn fill(bytes: &mut [u8]) -> Result<(), NoChance> {
         return getrandom::fill(bytes).map_err(|_| NoChance);
     }
     for chunk in bytes.chunks_mut(8) {
-        let drawn = seeded().unwrap_or_default().to_le_bytes();
+        let drawn = next_of_seed().unwrap_or_default().to_le_bytes();
         chunk.iter_mut().zip(drawn).for_each(|(byte, drawn)| *byte = drawn);
     }
     Ok(())

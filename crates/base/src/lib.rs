@@ -26,7 +26,7 @@ pub mod transport;
 
 pub use address::AddressHash;
 pub use bucket::Bucket;
-pub use count::counted;
+pub use count::count_of;
 pub use map::{Keyed, Map, Set};
 pub use one_shot::{Abandoned, Awaited, Completer, one_shot, wait};
 pub use transport::Transport;

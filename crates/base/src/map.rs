@@ -27,7 +27,7 @@ impl Keyed {
 impl Default for Keyed {
     /// Draws new keys.
     fn default() -> Self {
-        match [chance::seeded(), chance::seeded(), chance::seeded(), chance::seeded()] {
+        match [chance::next_of_seed(), chance::next_of_seed(), chance::next_of_seed(), chance::next_of_seed()] {
             [Some(a), Some(b), Some(c), Some(d)] => Self::with([a, b, c, d]),
             _ => Self(RandomState::new()),
         }

@@ -108,7 +108,7 @@ fn outboxes(recipients: u32) -> Outboxes {
 
 fn packet() -> Packet {
     let text = chat::message("room@conference.example.org/someone", "x@example.org/y");
-    Packet::scanned(text.as_bytes()).expect("a stanza")
+    Packet::from_bytes(text.as_bytes()).expect("a stanza")
 }
 
 fn push(outboxes: &mut Outboxes, packet: &Packet, recipients: u32) {
@@ -122,7 +122,7 @@ fn flush(outboxes: &mut Outboxes, out: &mut Vec<u8>) {
     for &link in &dirty {
         out.clear();
         outboxes.render(link, 65_536, out);
-        outboxes.sent(link, out.len());
+        outboxes.remove_sent(link, out.len());
         black_box(&*out);
     }
     outboxes.recycle(dirty);

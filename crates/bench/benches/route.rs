@@ -168,7 +168,7 @@ fn flush(world: &mut World, out: &mut Vec<u8>) -> usize {
     for &link in &dirty {
         let before = out.len();
         world.outboxes.render(link, 65_536, out);
-        world.outboxes.sent(link, out.len() - before);
+        world.outboxes.remove_sent(link, out.len() - before);
     }
     world.outboxes.recycle(dirty);
     out.len()

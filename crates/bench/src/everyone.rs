@@ -43,79 +43,79 @@ impl Everyone {
 
 impl Accounts for Everyone {
     fn credentials(&self, _account: JidRef<'_>) -> Pending<Option<Credentials>> {
-        done(Some(self.credentials.clone()))
+        ready_with(Some(self.credentials.clone()))
     }
 
     fn create(&self, _account: JidRef<'_>, _credentials: Credentials) -> Pending<bool> {
-        done(false)
+        ready_with(false)
     }
 
     fn create_many(&self, accounts: Vec<(Jid, Credentials)>) -> Pending<Vec<bool>> {
-        done(vec![false; accounts.len()])
+        ready_with(vec![false; accounts.len()])
     }
 
     fn set_credentials(&self, _account: JidRef<'_>, _credentials: Credentials) -> Pending<bool> {
-        done(true)
+        ready_with(true)
     }
 
     fn remove(&self, _account: JidRef<'_>) -> Pending<bool> {
-        done(false)
+        ready_with(false)
     }
 
     fn exists(&self, _account: JidRef<'_>) -> Pending<bool> {
-        done(true)
+        ready_with(true)
     }
 
     fn list(&self, _domain: &str, _after: Option<JidRef<'_>>, _limit: usize) -> Pending<Vec<Jid>> {
-        done(Vec::new())
+        ready_with(Vec::new())
     }
 
     fn set_disabled(&self, _account: JidRef<'_>, _disabled: bool) -> Pending<bool> {
-        done(false)
+        ready_with(false)
     }
 
     fn is_disabled(&self, _account: JidRef<'_>) -> Pending<bool> {
-        done(false)
+        ready_with(false)
     }
 
     fn list_disabled(&self, _domain: &str, _after: Option<JidRef<'_>>, _limit: usize) -> Pending<Vec<Jid>> {
-        done(Vec::new())
+        ready_with(Vec::new())
     }
 
     fn browse(&self, _domain: &str, _choice: Choice) -> Pending<Browsed> {
-        done(Browsed::default())
+        ready_with(Browsed::default())
     }
 
     fn iterations(&self) -> Pending<Vec<(u32, u64)>> {
-        done(vec![(self.credentials.sha256.iterations, self.accounts as u64)])
+        ready_with(vec![(self.credentials.sha256.iterations, self.accounts as u64)])
     }
 
     fn count_disabled(&self, _domain: &str) -> Pending<u64> {
-        done(0)
+        ready_with(0)
     }
 
     fn count(&self, _domain: Option<&str>) -> Pending<u64> {
-        done(self.accounts as u64)
+        ready_with(self.accounts as u64)
     }
 }
 
 impl Rosters for Everyone {
     fn get(&self, owner: JidRef<'_>) -> Pending<Roster> {
         let item = |jid| RosterItem { subscription: Subscription::Both, ..RosterItem::new(jid) };
-        done(Roster { version: 1, items: self.contacts_of(owner).into_iter().map(item).collect() })
+        ready_with(Roster { version: 1, items: self.contacts_of(owner).into_iter().map(item).collect() })
     }
 
     fn since(&self, _owner: JidRef<'_>, _version: u64) -> Pending<Option<Changes>> {
-        done(None)
+        ready_with(None)
     }
 
     fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>> {
-        done(self.contacts_of(owner).into_iter().map(|jid| (jid, Subscription::Both)).collect())
+        ready_with(self.contacts_of(owner).into_iter().map(|jid| (jid, Subscription::Both)).collect())
     }
 
     fn item(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Pending<Option<RosterItem>> {
         let jid = self.contacts_of(owner).into_iter().find(|jid| jid.as_ref() == contact);
-        done(jid.map(|jid| RosterItem { subscription: Subscription::Both, ..RosterItem::new(jid) }))
+        ready_with(jid.map(|jid| RosterItem { subscription: Subscription::Both, ..RosterItem::new(jid) }))
     }
 
     fn change(&self, _owner: JidRef<'_>, _contact: JidRef<'_>, _edit: EditRoster) -> Pending<Changed> {
@@ -127,25 +127,25 @@ impl Rosters for Everyone {
     }
 
     fn pending_in(&self, _owner: JidRef<'_>, _after: Option<Jid>, _limit: usize) -> Pending<Vec<(Jid, Vec<u8>)>> {
-        done(Vec::new())
+        ready_with(Vec::new())
     }
 }
 
 impl LastPresence for Everyone {
     fn put(&self, _owner: JidRef<'_>, _unix_ms: u64, _stanza: Vec<u8>) -> Pending<()> {
-        done(())
+        ready_with(())
     }
 
     fn last(&self, _owner: JidRef<'_>) -> Pending<Option<LastSeen>> {
-        done(None)
+        ready_with(None)
     }
 
     fn of(&self, _asker: JidRef<'_>, _owners: Vec<Jid>, _document: &str) -> Pending<Vec<(LastSeen, Option<Vec<u8>>)>> {
-        done(Vec::new())
+        ready_with(Vec::new())
     }
 }
 
-fn done<T: Send + 'static>(answer: T) -> Pending<T> {
+fn ready_with<T: Send + 'static>(answer: T) -> Pending<T> {
     Box::pin(ready(Ok(answer)))
 }
 

@@ -111,7 +111,7 @@ impl Driver for Wires {
         Err(ErrorKind::NetworkUnreachable.into())
     }
 
-    fn connected(&mut self, _socket: &u32) -> io::Result<()> {
+    fn connect_result(&mut self, _socket: &u32) -> io::Result<()> {
         Err(ErrorKind::NotConnected.into())
     }
 

@@ -76,12 +76,12 @@ pub fn run(args: &Peers) -> BenchOutcome<()> {
     }
     fs::create_dir_all(&args.out).map_err(|error| format!("{}: {error}", args.out.display()))?;
     child::end_all_on_signals()?;
-    let runs = planned(args);
+    let runs = plan(args);
     let (begun, mut results, mut failed) = (Instant::now(), Vec::new(), 0);
     for (number, (load, peer)) in runs.iter().enumerate() {
         let name = format!("[{}/{}] {} on {}", number + 1, runs.len(), load.name, peer.name());
         println!("{name} …");
-        let result = measured(load, *peer);
+        let result = measure(load, *peer);
         println!("{name}: {}", summary_of(&result));
         failed += usize::from(!result.is_done());
         let file = args.out.join(format!("{}-{}.json", load.name, peer.name()));
@@ -124,7 +124,7 @@ impl PeerServer {
 }
 
 /// Returns the loads in order, each with its server.
-fn planned(args: &Peers) -> Vec<(ProgramLoad, PeerServer)> {
+fn plan(args: &Peers) -> Vec<(ProgramLoad, PeerServer)> {
     let wanted = |peer: &PeerServer| args.only.is_empty() || args.only.contains(peer);
     let peers: Vec<PeerServer> = PeerServer::value_variants().iter().copied().filter(wanted).collect();
     for peer in &peers {
@@ -139,7 +139,7 @@ fn planned(args: &Peers) -> Vec<(ProgramLoad, PeerServer)> {
 }
 
 /// Measures one load on one fresh server. A failure is a result, too.
-fn measured(load: &ProgramLoad, peer: PeerServer) -> RunResult {
+fn measure(load: &ProgramLoad, peer: PeerServer) -> RunResult {
     let found = match peer {
         PeerServer::Raw => raw::measure(load),
         _ => started::start(peer, load.population).and_then(|server| load.run(peer, &server)),

@@ -30,7 +30,7 @@ fn messages(fault: FakeFault) -> (RunResult, u64) {
     let fake = Fake::start(fault);
     let line = "max-messages --users 8 --partners 1 --rate 400 --seconds 1 --warm-up 0.1";
     let result = run(fake.address, line);
-    (result, fake.planted())
+    (result, fake.faults_planted())
 }
 
 /// Returns the numbers of lost, duplicated and reordered stanzas.
@@ -85,8 +85,8 @@ fn refusals_of_messages_are_counted() {
 fn a_closed_loop_survives_loss() {
     let fake = Fake::start(FakeFault::Lose(100));
     let result = run(fake.address, "chat --pairs 4 --window 4 --seconds 0.5 --warm-up 0");
-    assert!(fake.planted() > 0);
-    assert_eq!(faults(&result), (fake.planted(), 0, 0));
+    assert!(fake.faults_planted() > 0);
+    assert_eq!(faults(&result), (fake.faults_planted(), 0, 0));
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl ComponentSession {
     /// The error that ends the stream.
     pub fn read(&mut self, wire: &[u8], out: &mut Vec<u8>, each: &mut dyn FnMut(Element)) -> Result<(), SessionError> {
         self.carry.extend_from_slice(wire);
-        while let Some((len, item)) = self.reader.next(&self.carry).map_err(SessionError::malformed)? {
+        while let Some((len, item)) = self.reader.next(&self.carry).map_err(SessionError::not_well_formed)? {
             self.carry.drain(..len);
             match item {
                 None => {}
@@ -50,7 +50,7 @@ impl ComponentSession {
                     return Err(SessionError(format!("the server ended the stream: {condition}")));
                 }
                 Some(StreamItem::Element(element)) => each(element),
-                Some(StreamItem::End) => return Err(SessionError::closed()),
+                Some(StreamItem::End) => return Err(SessionError::stream_closed()),
             }
         }
         Ok(())

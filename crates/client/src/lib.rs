@@ -45,11 +45,11 @@ impl SessionError {
         Self(error.to_string())
     }
 
-    fn malformed(fault: rookery_xml::Fault) -> Self {
+    fn not_well_formed(fault: rookery_xml::Fault) -> Self {
         Self(format!("the server's stream is not well-formed: {fault}"))
     }
 
-    fn closed() -> Self {
+    fn stream_closed() -> Self {
         Self("the server closed the stream".to_owned())
     }
 }

@@ -166,7 +166,7 @@ impl StreamLogin {
         let mut at = 0;
         loop {
             let rest = input.get(at..).unwrap_or_default();
-            let Some((len, item)) = self.reader.next(rest).map_err(SessionError::malformed)? else {
+            let Some((len, item)) = self.reader.next(rest).map_err(SessionError::not_well_formed)? else {
                 return Ok((at, LoginStep::More));
             };
             at += len;
@@ -177,7 +177,7 @@ impl StreamLogin {
                     LoginStep::More
                 }
                 (Some(StreamItem::Element(element)), _) => self.element_came(&element, bindings, out)?,
-                (Some(StreamItem::End | StreamItem::Header(_)), _) => return Err(SessionError::closed()),
+                (Some(StreamItem::End | StreamItem::Header(_)), _) => return Err(SessionError::stream_closed()),
             };
             if step != LoginStep::More {
                 return Ok((at, step));
@@ -192,7 +192,7 @@ impl StreamLogin {
         out: &mut Vec<u8>,
     ) -> Result<LoginStep, SessionError> {
         if element.is("error", ns::STREAMS) {
-            return Err(unexpected("a stream error", element));
+            return Err(unexpected_element("a stream error", element));
         }
         match &mut self.phase {
             LoginPhase::Features { authenticated } if element.is("features", ns::STREAMS) => {
@@ -205,17 +205,17 @@ impl StreamLogin {
             LoginPhase::Proceed if element.is("proceed", ns::STARTTLS) => Ok(LoginStep::StartTls),
             LoginPhase::Sasl(exchange) if element.is("challenge", ns::SASL) => {
                 let answer =
-                    exchange.challenge(&decoded(element)?, Some(&self.terms.cache)).map_err(SessionError::of)?;
+                    exchange.challenge(&decode(element)?, Some(&self.terms.cache)).map_err(SessionError::of)?;
                 push(out, &words::sasl("response", None, &answer));
                 Ok(LoginStep::More)
             }
             LoginPhase::Sasl(exchange) if element.is("success", ns::SASL) => {
-                exchange.finish(&decoded(element)?).map_err(SessionError::of)?;
+                exchange.finish(&decode(element)?).map_err(SessionError::of)?;
                 self.open_stream(true, out);
                 Ok(LoginStep::More)
             }
             LoginPhase::Resume(_) if element.is("resumed", ns::SM) => {
-                let handled = number(element).ok_or_else(|| unexpected("a number of stanzas", element))?;
+                let handled = number(element).ok_or_else(|| unexpected_element("a number of stanzas", element))?;
                 Ok(LoginStep::Resumed(handled))
             }
             LoginPhase::Resume(features) if element.is("failed", ns::SM) => {
@@ -225,7 +225,9 @@ impl StreamLogin {
             }
             LoginPhase::Bind { session } if is_result(element) => {
                 let jid = element.child("bind", ns::BIND).and_then(|bind| bind.child_text("jid", ns::BIND));
-                let jid = jid.and_then(|jid| Jid::parse(&jid).ok()).ok_or_else(|| unexpected("an address", element))?;
+                let jid = jid
+                    .and_then(|jid| Jid::parse(&jid).ok())
+                    .ok_or_else(|| unexpected_element("an address", element))?;
                 if !*session {
                     return Ok(LoginStep::Bound(Some(jid)));
                 }
@@ -238,7 +240,7 @@ impl StreamLogin {
             LoginPhase::Register if is_result(element) || is_conflict(element) => Ok(LoginStep::Bound(None)),
             // Servers may push anything once a resource is bound.
             LoginPhase::Session(_) if element.name() != "iq" => Ok(LoginStep::More),
-            _ => Err(unexpected("this step of a login", element)),
+            _ => Err(unexpected_element("this step of a login", element)),
         }
     }
 
@@ -252,7 +254,7 @@ impl StreamLogin {
     ) -> Result<LoginStep, SessionError> {
         if self.terms.tls.is_some() && !self.secure {
             if features.child("starttls", ns::STARTTLS).is_none() {
-                return Err(unexpected("STARTTLS", features));
+                return Err(unexpected_element("STARTTLS", features));
             }
             self.phase = LoginPhase::Proceed;
             push(out, &format!("<starttls xmlns='{}'/>", ns::STARTTLS));
@@ -263,14 +265,15 @@ impl StreamLogin {
             push(out, &words::register_request(&self.username, &self.terms.password));
             return Ok(LoginStep::More);
         }
-        let offered = OfferedMechanisms::read(features).ok_or_else(|| unexpected("SASL mechanisms", features))?;
+        let offered =
+            OfferedMechanisms::read(features).ok_or_else(|| unexpected_element("SASL mechanisms", features))?;
         let login = SaslLogin { username: &self.username, password: &self.terms.password, authzid: None };
-        let begun = offered.announced(|announced| {
+        let begun = offered.with_announced(|announced| {
             let mechanism = self.terms.mechanism.or_else(|| announced.strongest(bindings));
             let mechanism = mechanism.filter(|mechanism| announced.mechanisms.contains(&mechanism.name()))?;
             Some((mechanism, Exchange::start(mechanism, &login, bindings, announced)))
         });
-        let (mechanism, begun) = begun.ok_or_else(|| unexpected("a usable mechanism", features))?;
+        let (mechanism, begun) = begun.ok_or_else(|| unexpected_element("a usable mechanism", features))?;
         let (exchange, initial) = begun.map_err(SessionError::of)?;
         push(out, &words::sasl("auth", Some(mechanism), &initial));
         self.phase = LoginPhase::Sasl(Box::new(exchange));
@@ -286,7 +289,7 @@ impl StreamLogin {
             return Ok(LoginStep::More);
         }
         if features.child("bind", ns::BIND).is_none() {
-            return Err(unexpected("resource binding", features));
+            return Err(unexpected_element("resource binding", features));
         }
         // RFC 6121 dropped the session request; draft-cridland-xmpp-session says how a server
         // declares it to be optional.
@@ -318,18 +321,18 @@ fn number(element: &Element) -> Option<u32> {
     element.attr("h")?.parse().ok()
 }
 
-fn decoded(element: &Element) -> Result<Vec<u8>, SessionError> {
+fn decode(element: &Element) -> Result<Vec<u8>, SessionError> {
     let text = element.text();
     // RFC 6120 §6.4.2: a single equals sign stands for empty data.
     let text = if text == "=" { "" } else { text.trim() };
-    STANDARD.decode(text).map_err(|_| unexpected("Base64", element))
+    STANDARD.decode(text).map_err(|_| unexpected_element("Base64", element))
 }
 
 fn push(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn unexpected(wanted: &str, got: &Element) -> SessionError {
+fn unexpected_element(wanted: &str, got: &Element) -> SessionError {
     let mut text = format!("{wanted}: the server sent <{}/>", got.name());
     let mut inner =
         got.children().chain(got.children().filter(|child| child.name() == "error").flat_map(Element::children));

@@ -25,7 +25,7 @@ impl OfferedMechanisms {
     }
 
     /// Calls `with` with the offer in the form that an exchange needs.
-    pub fn announced<T>(&self, with: impl FnOnce(&Announced<'_>) -> T) -> T {
+    pub fn with_announced<T>(&self, with: impl FnOnce(&Announced<'_>) -> T) -> T {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let types: Option<Vec<&str>> =
             self.binding_types.as_ref().map(|types| types.iter().map(String::as_str).collect());

@@ -61,7 +61,7 @@ impl ClientSession {
         direct_tls: bool,
         out: &mut Vec<u8>,
     ) -> Result<Self, SessionError> {
-        let mut session = Self::unopened(terms, username);
+        let mut session = Self::without_header(terms, username);
         match (&terms.tls, direct_tls) {
             (Some(settings), true) => {
                 session.tls = Some(ClientTls::connect(settings, &terms.domain, out).map_err(SessionError::of)?);
@@ -73,7 +73,7 @@ impl ClientSession {
 
     /// Returns a session that has sent nothing yet, for transports that must be opened first and
     /// that frame the stream: they pass their input to [`ClientSession::take`].
-    pub fn unopened(terms: &Arc<SessionTerms>, username: String) -> Self {
+    pub fn without_header(terms: &Arc<SessionTerms>, username: String) -> Self {
         let login = Box::new(StreamLogin::new(terms.clone(), username));
         Self { tls: None, login: Some(login), jid: None, resumption: None, carry: Vec::new() }
     }
@@ -120,7 +120,7 @@ impl ClientSession {
     }
 
     /// Returns the number of bytes of an incomplete element.
-    pub fn unread(&self) -> usize {
+    pub fn unread_bytes(&self) -> usize {
         self.carry.len()
     }
 
@@ -251,7 +251,7 @@ fn stanzas(input: &[u8], each: &mut dyn FnMut(Stanza<'_>)) -> Result<usize, Sess
         match scanner.scan(rest, &Limits::AFTER_LOGIN).map_err(SessionError::of)? {
             Scan::Partial => return Ok(at),
             Scan::Space(len) => at += len,
-            Scan::Close(_) => return Err(SessionError::closed()),
+            Scan::Close(_) => return Err(SessionError::stream_closed()),
             Scan::Stanza(len) => {
                 each(scanner.stanza(rest));
                 at += len;

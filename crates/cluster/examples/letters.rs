@@ -34,7 +34,7 @@ fn main() -> Result<(), LetterError> {
 
 /// Writes and reads for a while, with this many letters per entry, and prints the cost.
 fn measure(engine: &RedisEngine, batch: usize) -> Result<(), LetterError> {
-    let mut connection = runtime()?.block_on(prepared(engine))?;
+    let mut connection = runtime()?.block_on(prepare(engine))?;
     drop(connection.1.take());
     let until = Instant::now() + Duration::from_secs(SECONDS);
     let before = redis_cpu(engine)?;
@@ -56,7 +56,7 @@ fn measure(engine: &RedisEngine, batch: usize) -> Result<(), LetterError> {
     Ok(())
 }
 
-async fn prepared(engine: &RedisEngine) -> Result<(RedisConnection, Option<RedisConnection>), LetterError> {
+async fn prepare(engine: &RedisEngine) -> Result<(RedisConnection, Option<RedisConnection>), LetterError> {
     let mut connection = engine.connect().await?;
     connection.remove_inbox(READER).await?;
     connection.create_inbox(READER).await?;
@@ -107,7 +107,7 @@ async fn read(engine: &RedisEngine, until: Instant) -> Result<(u64, Duration), L
 /// percentile.
 fn alone(engine: &RedisEngine) -> Result<(u128, u128), LetterError> {
     runtime()?.block_on(async {
-        prepared(engine).await?;
+        prepare(engine).await?;
         let (mut writer, mut reader) = (engine.connect().await?, engine.connect().await?);
         let (mut position, mut times) = (START.to_owned(), Vec::new());
         for _ in 0..ROUNDS {

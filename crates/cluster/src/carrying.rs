@@ -196,13 +196,13 @@ impl CarryingLoop {
                 self.journaled((shard, era, is_whole), shares, outcome);
             }
             ServiceEvent::NextEra => self.next_era().await,
-            ServiceEvent::Void(era, is_void) => self.voided(era, is_void),
+            ServiceEvent::Void(era, is_void) => self.note_verdict(era, is_void),
             ServiceEvent::LookUp(shard, lookup) => self.look_up(shard, lookup),
             ServiceEvent::LookedUp(shard, process, parts) => self.looked_up(shard, process, parts),
             ServiceEvent::HaveRead(shard, process) => self.have_read(shard, process),
-            ServiceEvent::Handled(process, seq) => self.courier.handled(process, seq),
+            ServiceEvent::Handled(process, seq) => self.courier.note_handled(process, seq),
             ServiceEvent::Leases(found) => self.leases(&found),
-            ServiceEvent::Superseded => self.updated(Update::Superseded),
+            ServiceEvent::Superseded => self.handle_update(Update::Superseded),
             ServiceEvent::Rows(rows) => self.rows(rows),
             ServiceEvent::FencedOff(gone, rows) => self.fenced_off(gone, rows),
             ServiceEvent::Overdue(process) => self.overdue(process),
@@ -249,7 +249,7 @@ impl CarryingLoop {
             NodeSeen { name, is_up, slots: slots(process.node), clock_ms: self.clocks.ahead_ms(process), traffic }
         });
         let nodes = std::iter::once(own).chain(others).collect();
-        let journal = self.journal.seen();
+        let journal = self.journal.state();
         cluster::set_seen(ClusterSeen { has_redis: self.connection.is_some(), gone: self.gone, journal, nodes });
     }
 
@@ -280,7 +280,7 @@ impl CarryingLoop {
     }
 
     fn refuse_expired(&mut self) {
-        let expired = self.courier.expired(self.now_ms());
+        let expired = self.courier.take_expired(self.now_ms());
         if expired.is_empty() {
             return;
         }
@@ -421,7 +421,7 @@ impl CarryingLoop {
             warn!(%error, waiting, "Redis can't be reached: letters for other nodes wait, while everything on this node continues");
         });
         self.deaths.forget_silence();
-        self.journal.lost();
+        self.journal.note_loss();
         self.tasks.drain(..).for_each(|task| task.abort());
         if self.connection.take().is_some() {
             self.turn += 1;

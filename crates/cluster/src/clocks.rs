@@ -75,7 +75,7 @@ pub fn ahead_ms(found: &FoundLease, unix_ms: u64) -> Option<i64> {
 
 /// Returns the text of a lease with a time of day, in milliseconds since 1970, and the time that it
 /// lasts.
-pub fn stamped(text: &str, unix_ms: u64, lasts: Duration) -> String {
+pub fn stamp(text: &str, unix_ms: u64, lasts: Duration) -> String {
     match text.split_once(':') {
         Some((incarnation, homes)) => format!("{incarnation}:{unix_ms}:{}:{homes}", lasts.as_millis()),
         None => text.to_owned(),
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_lease_has_the_clock_of_its_process_between_what_earlier_versions_read() {
-        let text = stamped("7:00ff", 1_000_000, Duration::from_secs(4));
+        let text = stamp("7:00ff", 1_000_000, Duration::from_secs(4));
         assert!(text.starts_with("7:") && text.ends_with(":00ff"), "{text}");
         let found = |text: &str, remaining_ms| FoundLease { text: text.to_owned(), remaining_ms };
         assert_eq!(ahead_ms(&found(&text, 3_500), 1_000_500), Some(0), "it is half a second old");

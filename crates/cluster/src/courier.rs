@@ -102,8 +102,8 @@ pub struct ArrivedPart {
     pub letters: Vec<(u8, u16, u16, Vec<u8>)>,
     /// True if the writer has given up letters between the last ones and these.
     pub is_torn: bool,
-    /// The number to pass to [`Courier::handled`] when the letters have been handled; `None` if the
-    /// writer doesn't wait for that.
+    /// The number to pass to [`Courier::note_handled`] when the letters have been handled; `None` if
+    /// the writer doesn't wait for that.
     pub waits: Option<u64>,
 }
 
@@ -248,7 +248,7 @@ impl<S> Courier<S> {
 
     /// Returns letters that have waited too long for unreachable nodes, each with the process that
     /// it was for: the lines to that process have a gap.
-    pub fn expired(&mut self, now_ms: u64) -> Vec<(NodeProcess, CourierLetter<S>)> {
+    pub fn take_expired(&mut self, now_ms: u64) -> Vec<(NodeProcess, CourierLetter<S>)> {
         self.now_ms = now_ms;
         if self.is_over {
             return Vec::new();
@@ -382,7 +382,7 @@ impl<S> Courier<S> {
     }
 
     /// Records that the letters of an entry have been handled, for which its writer waits.
-    pub fn handled(&mut self, from: NodeProcess, seq: u64) {
+    pub fn note_handled(&mut self, from: NodeProcess, seq: u64) {
         if let Some(peer) = self.peers.get_mut(&from.node).filter(|peer| peer.process == from) {
             // This is true only of entries that can be named.
             peer.is_urgent |= peer.at_work.iter().take(MOST_NAMED).any(|at_work| *at_work == seq);
@@ -435,7 +435,7 @@ impl<S> CourierLetter<S> {
         self.outlives && !self.until_read && self.share.is_some()
     }
 
-    fn carried(&self) -> CarriedMail<'_> {
+    fn as_mail(&self) -> CarriedMail<'_> {
         CarriedMail { kind: self.kind, from: self.from, to: self.to, body: &self.body }
     }
 }

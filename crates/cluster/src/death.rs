@@ -218,7 +218,7 @@ impl CarryingLoop {
             });
         }
         self.look_for_misfits(&rows);
-        let gone = self.table.gone(&rows);
+        let gone = self.table.gone_processes(&rows);
         if gone.is_empty() {
             return self.take_rows(rows);
         }
@@ -291,10 +291,10 @@ impl CarryingLoop {
         // their homes passes the content on.
         if let Some(known) = self.table.without_new(&rows) {
             let update = self.table.update(known);
-            self.updated(update);
+            self.handle_update(update);
         }
         let update = self.table.update(rows);
-        self.updated(update);
+        self.handle_update(update);
     }
 
     pub(crate) fn departed(&mut self, process: NodeProcess) {

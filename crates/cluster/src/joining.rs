@@ -17,7 +17,7 @@ use tokio::task;
 use tracing::warn;
 
 use crate::check::{find_exposure, is_new_enough};
-use crate::clocks::{ahead_ms, is_apart, is_far_apart, stamped};
+use crate::clocks::{ahead_ms, is_apart, is_far_apart, stamp};
 use crate::engine::{RedisConnection, RedisEngine, lease_prefix, renewed_every};
 use crate::failure::JoinFailure;
 use crate::marks::{self, unix_ms};
@@ -114,7 +114,7 @@ async fn take_place(
     // Another one may have joined at the same time.
     marks::expect_none_elsewhere(connection, meta, table.mark().unwrap_or_default(), Some(me.node)).await?;
     let rows = members::all(meta).await?;
-    fence_off(fencing, &table.gone(&rows)).await?;
+    fence_off(fencing, &table.gone_processes(&rows)).await?;
     table.update(rows);
     // Archives whose homes are here now contain ids that were given by processes that are gone.
     let latest = marks::signs(meta).await?.into_values().max().unwrap_or_default();
@@ -210,7 +210,7 @@ async fn renew(engine: RedisEngine, me: NodeProcess, text: Arc<Mutex<String>>, l
         // Redis may be unreachable for a moment.
         if let Ok(mut connection) = engine.connect().await {
             loop {
-                let now = stamped(&lock(&text), unix_ms(), lease);
+                let now = stamp(&lock(&text), unix_ms(), lease);
                 match connection.renew_lease(me, &now, lease).await {
                     Ok(true) => tokio::time::sleep(renewed_every(lease)).await,
                     Ok(false) => return,
@@ -250,7 +250,7 @@ async fn take_lease(
 ) -> Result<(), JoinFailure> {
     let node = table.me().node;
     loop {
-        let lease = stamped(&table.lease(), unix_ms(), settings.lease);
+        let lease = stamp(&table.lease(), unix_ms(), settings.lease);
         if connection.take_lease(node, &lease, settings.lease).await? {
             return Ok(());
         }
@@ -275,14 +275,14 @@ async fn wait_for_others(
     let before = marks::signs(&*members.meta).await?;
     loop {
         let rows = members::all(&*members.meta).await?;
-        fence_off(&*members.fencing, &table.gone(&rows)).await?;
+        fence_off(&*members.fencing, &table.gone_processes(&rows)).await?;
         let has_successor = rows.iter().any(|(name, _)| *name == settings.node);
         if table.update(rows) == Update::Superseded {
             return Err(superseded(&settings.node, has_successor));
         }
         lock(text).clone_from(&table.lease());
         // Renewed at once, so that the others see this node and its table.
-        let lease = stamped(&table.lease(), unix_ms(), settings.lease);
+        let lease = stamp(&table.lease(), unix_ms(), settings.lease);
         if !connection.renew_lease(table.me(), &lease, settings.lease).await? {
             return Err(JoinFailure::NameTaken(settings.node.clone()));
         }

@@ -63,12 +63,12 @@ impl JournalState {
     }
 
     /// Records that nothing can be written.
-    pub(crate) fn lost(&mut self) {
+    pub(crate) fn note_loss(&mut self) {
         self.broken_since.get_or_insert_with(Instant::now);
     }
 
     /// Returns the counts of written data, and whether anything is accepted.
-    pub(crate) fn seen(&self) -> JournalSeen {
+    pub(crate) fn state(&self) -> JournalSeen {
         JournalSeen { is_kept: self.broken_since.is_none(), ..self.given }
     }
 
@@ -87,7 +87,7 @@ impl CarryingLoop {
         journal.era += 1;
         if !connection.begin_journal(me, journal.era).await? {
             // Others have read the journal, so this process is about to end.
-            journal.lost();
+            journal.note_loss();
             return Ok(());
         }
         (journal.broken_since, journal.is_void, journal.renewed) = (None, false, Some(Instant::now()));
@@ -135,7 +135,7 @@ impl CarryingLoop {
             }
             Err(error) if era == self.journal.era => {
                 self.journal.hold(shard, shares);
-                self.journal.lost();
+                self.journal.note_loss();
                 if is_broken(&error) {
                     return self.lost(&error);
                 }
@@ -147,7 +147,7 @@ impl CarryingLoop {
             // Redis has forgotten the journal, or the readers have closed it.
             Ok(false) if era == self.journal.era && self.journal.broken_since.is_none() => {
                 self.journal.hold(shard, shares);
-                self.journal.lost();
+                self.journal.note_loss();
                 self.begin_era_later();
             }
             // It was written before another era began.
@@ -206,7 +206,7 @@ impl CarryingLoop {
     }
 
     /// Records whether the database says that an era doesn't count.
-    pub(crate) fn voided(&mut self, era: u64, is_void: bool) {
+    pub(crate) fn note_verdict(&mut self, era: u64, is_void: bool) {
         self.journal.is_voiding = false;
         if is_void && era == self.journal.era && self.journal.broken_since.is_some() {
             self.tell("void", || {
@@ -321,7 +321,7 @@ async fn read_on(engine: &RedisEngine, meta: &dyn Meta, reader: &mut JournalRead
         match question {
             JournalQuestion::Close(process) => {
                 let state = connection.close_journal(process).await?;
-                reader.closed(as_database_says(meta, process, state).await?);
+                reader.handle_closed(as_database_says(meta, process, state).await?);
             }
             JournalQuestion::Read(part) => {
                 reader.read(connection.read_journal(part.process, part.era, &part.slots).await?);

@@ -16,7 +16,7 @@ use rookery_base::lock::lock;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::clocks::{ahead_ms, stamped};
+use crate::clocks::{ahead_ms, stamp};
 use crate::engine::{RedisConnection, RedisEngine, lease_prefix, renewed_every};
 use crate::marks::unix_ms;
 use crate::service::ServiceEvent;
@@ -80,7 +80,7 @@ impl LeaseKeeper {
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             turns.tick().await;
-            let text = stamped(&lock(&self.leases).text, unix_ms(), lease);
+            let text = stamp(&lock(&self.leases).text, unix_ms(), lease);
             if !connection.renew_lease(me, &text, lease).await? {
                 _ = events.send(ServiceEvent::Superseded);
                 return Ok(());

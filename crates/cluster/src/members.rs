@@ -189,11 +189,11 @@ pub async fn find_key(meta: &dyn Meta) -> Result<Option<[u8; 16]>, NotJoined> {
 /// # Errors
 /// The error of the database; a row that another version wrote.
 pub async fn all(meta: &dyn Meta) -> Result<Vec<(String, MemberRow)>, NotJoined> {
-    Ok(found(meta).await?.into_iter().map(|(name, row, _)| (name, row)).collect())
+    Ok(read_members(meta).await?.into_iter().map(|(name, row, _)| (name, row)).collect())
 }
 
 /// Returns all members by name, with the bytes of their rows.
-async fn found(meta: &dyn Meta) -> Result<Vec<(String, MemberRow, Vec<u8>)>, NotJoined> {
+async fn read_members(meta: &dyn Meta) -> Result<Vec<(String, MemberRow, Vec<u8>)>, NotJoined> {
     let mut rows = Vec::new();
     for (name, bytes) in meta.entries(NODES).await? {
         let row = MemberRow::read(&bytes).ok_or_else(|| NotJoined::Unreadable(name.clone()))?;
@@ -248,7 +248,7 @@ pub async fn join(
 /// The error of the database; a later process has its row there.
 async fn write(meta: &dyn Meta, name: &str, row: MemberRow) -> Result<MemberRow, NotJoined> {
     for _ in 0..ATTEMPTS {
-        let before = found(meta).await?.into_iter().find(|(other, ..)| other == name);
+        let before = read_members(meta).await?.into_iter().find(|(other, ..)| other == name);
         let journals_from = before.as_ref().map_or(row.incarnation, |(_, before, _)| before.journals_from);
         let row = MemberRow { journals_from, ..row.clone() };
         let bytes = row.bytes().ok_or_else(|| NotJoined::Unreadable(name.to_owned()))?;
@@ -286,7 +286,7 @@ fn claim(number: u16, incarnation: u32) -> String {
 /// The error of the database.
 pub async fn leave(meta: &dyn Meta, name: &str) -> Result<bool, NotJoined> {
     for _ in 0..ATTEMPTS {
-        let Some((name, row, before)) = found(meta).await?.into_iter().find(|(other, ..)| other == name) else {
+        let Some((name, row, before)) = read_members(meta).await?.into_iter().find(|(other, ..)| other == name) else {
             return Ok(false);
         };
         let leaving = MemberRow { leaves: true, ..row };
@@ -306,7 +306,7 @@ pub async fn leave(meta: &dyn Meta, name: &str) -> Result<bool, NotJoined> {
 pub async fn settle(meta: &dyn Meta, process: NodeProcess, settings: &AgreedSettings) -> Result<bool, NotJoined> {
     let is_own = |row: &MemberRow| (row.number, row.incarnation) == (process.node, process.incarnation);
     for _ in 0..ATTEMPTS {
-        let Some((name, row, before)) = found(meta).await?.into_iter().find(|(_, row, _)| is_own(row)) else {
+        let Some((name, row, before)) = read_members(meta).await?.into_iter().find(|(_, row, _)| is_own(row)) else {
             return Ok(false);
         };
         let notes = MemberNotes { settings: settings.clone(), ..row.notes.clone() };
@@ -324,7 +324,7 @@ pub async fn settle(meta: &dyn Meta, process: NodeProcess, settings: &AgreedSett
 /// The error of the database.
 pub async fn withdraw(meta: &dyn Meta, process: NodeProcess) -> Result<bool, NotJoined> {
     let is_own = |row: &MemberRow| (row.number, row.incarnation) == (process.node, process.incarnation);
-    match found(meta).await?.into_iter().find(|(_, row, _)| is_own(row)) {
+    match read_members(meta).await?.into_iter().find(|(_, row, _)| is_own(row)) {
         Some((name, _, bytes)) => Ok(meta.replace_entry(NODES, &name, bytes, None).await?),
         None => Ok(false),
     }
@@ -338,7 +338,7 @@ pub async fn withdraw(meta: &dyn Meta, process: NodeProcess) -> Result<bool, Not
 pub async fn take_over(meta: &dyn Meta, fencing: &dyn Fencing, process: NodeProcess) -> Result<bool, NotJoined> {
     let NodeProcess { node, incarnation } = process;
     fencing.fence(ProcessWriter { node, incarnation }).await?;
-    let rows = found(meta).await?;
+    let rows = read_members(meta).await?;
     let row = rows.into_iter().find(|(_, row, _)| (row.number, row.incarnation) == (node, incarnation));
     match row {
         Some((name, _, bytes)) => Ok(meta.replace_entry(NODES, &name, bytes, None).await?),

@@ -37,7 +37,7 @@ pub struct JournalPart {
 /// A question for Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JournalQuestion {
-    /// Close the journal of a process, and return its state, for [`JournalReader::closed`].
+    /// Close the journal of a process, and return its state, for [`JournalReader::handle_closed`].
     Close(NodeProcess),
     /// Return the fields of a part, for [`JournalReader::read`].
     Read(JournalPart),
@@ -82,7 +82,7 @@ impl JournalReader {
     }
 
     /// Takes the state of the journal that was to be closed.
-    pub fn closed(&mut self, state: ClosedJournal) {
+    pub fn handle_closed(&mut self, state: ClosedJournal) {
         let Some(mut lookup) = self.waiting.pop_front() else { return };
         let part = |era| JournalPart { process: of(lookup.process), era, slots: lookup.slots.clone() };
         match state {
@@ -153,7 +153,7 @@ mod tests {
             match question {
                 JournalQuestion::Close(process) => {
                     let state = journals.get(&process.incarnation).copied();
-                    reader.closed(state.unwrap_or(ClosedJournal::Missing));
+                    reader.handle_closed(state.unwrap_or(ClosedJournal::Missing));
                 }
                 JournalQuestion::Read(part) => {
                     order.push(part.process.incarnation);

@@ -125,7 +125,7 @@ impl NodeTable {
     }
 
     /// Returns the processes of other nodes that are gone according to the database.
-    pub fn gone(&self, rows: &[(String, MemberRow)]) -> Vec<NodeProcess> {
+    pub fn gone_processes(&self, rows: &[(String, MemberRow)]) -> Vec<NodeProcess> {
         let is_there = |process: NodeProcess| {
             rows.iter().any(|(_, row)| (row.number, row.incarnation) == (process.node, process.incarnation))
         };
@@ -229,7 +229,7 @@ impl NodeTable {
         let view = View::among(self.places.iter().map(member).collect(), |slot| owners.get(slot).copied().unwrap_or(0));
         let absent = self.places.iter().filter(|place| !place.is_member).map(member).collect();
         let journals_from = self.places.first().map_or(0, |own| own.row.journals_from);
-        view.named(self.name_of_homes(), absent).with_journals_from(journals_from).not_before(self.floor_ms)
+        view.with_name(self.name_of_homes(), absent).with_journals_from(journals_from).not_before(self.floor_ms)
     }
 
     /// Returns a text that is the same on all nodes that use the same homes, in the same
@@ -274,7 +274,7 @@ mod tests {
     use crate::members::LetterVersions;
 
     impl Update {
-        fn gone(self) -> usize {
+        fn count_gone(self) -> usize {
             match self {
                 Self::Changed(gone) => gone.len(),
                 Self::Same | Self::Superseded => 0,
@@ -324,12 +324,12 @@ mod tests {
         }
         assert_eq!(table.others(), [("n3".to_owned(), NodeProcess { node: 3, incarnation: 1 })]);
         let back = rows(&[("n1", row(1, 6, 2)), ("n2", row(2, 5, 2)), ("n3", row(3, 1, 8))]);
-        assert_eq!(table.gone(&back), []);
+        assert_eq!(table.gone_processes(&back), []);
         assert_eq!(table.update(back), Update::Changed(vec![]));
         assert_eq!(table.view().hops(), 16, "a node that comes back has its former place");
         let none = rows(&[("n1", row(1, 7, 2)), ("n2", row(2, 5, 2))]);
         assert_eq!(
-            table.gone(&none),
+            table.gone_processes(&none),
             [NodeProcess { node: 1, incarnation: 6 }, NodeProcess { node: 3, incarnation: 1 }],
             "one has a successor, the other was removed"
         );
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(table.update(written), Update::Same);
         assert_eq!(understood(&table), [2, 2, 1]);
         let upgraded = rows(&[("n1", newer(1, 1)), ("n2", row(2, 2, 1)), ("n3", newer(3, 2))]);
-        assert_eq!(table.update(upgraded).gone(), 2, "those are others");
+        assert_eq!(table.update(upgraded).count_gone(), 2, "those are others");
         assert_eq!(understood(&table), [2, 1, 2]);
     }
 
@@ -365,7 +365,7 @@ mod tests {
         // A command of an earlier version has rewritten the row.
         let drained = MemberRow { leaves: true, ..with(None) };
         assert_eq!(table.update(rows(&[("n1", row(1, 1, 1)), ("n2", drained)])), Update::Changed(vec![]));
-        assert_eq!(table.update(rows(&[("n1", row(1, 1, 1)), ("n2", with(Some(2)))])).gone(), 0);
+        assert_eq!(table.update(rows(&[("n1", row(1, 1, 1)), ("n2", with(Some(2)))])).count_gone(), 0);
     }
 
     #[test]

@@ -368,7 +368,7 @@ impl ModelState {
             let is_there = self.nodes.keys().any(|process| process.0 == at);
             // The running ones adopt the rows before another one serves clients.
             if !is_there && at_rest {
-                events.push((format!("node {at} starts"), self.started(at, decisions)));
+                events.push((format!("node {at} starts"), self.start(at, decisions)));
             }
             if is_there && self.rows.len() > 1 && self.rows.get(&at).is_some_and(|found| !found.1) {
                 let mut next = Self { changes: self.changes - 1, ..self.clone() };
@@ -379,7 +379,7 @@ impl ModelState {
     }
 
     /// Starts a process of a node, as `World::begin_moves` does.
-    fn started(&self, at: u16, decisions: &mut Decisions) -> Self {
+    fn start(&self, at: u16, decisions: &mut Decisions) -> Self {
         let mut state = Self { changes: self.changes - 1, ..self.clone() };
         let last = self.fenced.iter().filter(|process| process.0 == at).map(|process| process.1).max().unwrap_or(0);
         let last = last.max(self.rows.get(&at).map_or(0, |found| found.0));
@@ -398,7 +398,7 @@ impl ModelState {
     }
 
     /// Returns a broken invariant, if there is one.
-    fn broken(&self) -> Option<String> {
+    fn broken_invariant(&self) -> Option<String> {
         (0..SLOTS).find_map(|slot| {
             let can_write = |(own, node): &(&ModelProcess, &ModelNode)| node.acting[slot] && !self.fenced.contains(own);
             let homes: Vec<_> = self.nodes.iter().filter(can_write).map(|(own, _)| *own).collect();
@@ -424,7 +424,7 @@ fn explore(faults: usize, changes: usize) -> Result<usize, String> {
     let mut seen = HashSet::from([first.clone()]);
     let mut queue = VecDeque::from([(0, first)]);
     while let Some((at, state)) = queue.pop_front() {
-        if let Some(broken) = state.broken() {
+        if let Some(broken) = state.broken_invariant() {
             let (mut way, mut step) = (vec![format!("{broken}: {state:?}")], at);
             while step > 0 {
                 way.push(ways[step].1.clone());

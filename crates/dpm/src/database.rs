@@ -139,12 +139,12 @@ impl Database {
     }
 
     /// Returns the device of a name in upper case.
-    pub fn named(&self, name: &str) -> Option<&Arc<DeviceRecord>> {
+    pub fn by_name(&self, name: &str) -> Option<&Arc<DeviceRecord>> {
         self.devices.get(*self.names.get(name)?)
     }
 
     /// Returns the device of a number.
-    pub fn numbered(&self, index: u32) -> Option<&Arc<DeviceRecord>> {
+    pub fn by_number(&self, index: u32) -> Option<&Arc<DeviceRecord>> {
         self.devices.get(*self.indices.get(&index)?)
     }
 

@@ -103,7 +103,7 @@ impl GatewayCircuit {
         let header = message.header;
         match header.command {
             command::SEARCH => {
-                if let Some(answer) = found(message, database, port) {
+                if let Some(answer) = search_answer(message, database, port) {
                     self.output.extend(answer);
                 }
             }
@@ -241,13 +241,13 @@ pub fn search(datagram: &[u8], database: &Database, port: u16) -> Option<Vec<u8>
     version().write(&[], &mut answers);
     let head = answers.len();
     for message in message::messages(datagram).filter(|message| message.header.command == command::SEARCH) {
-        answers.extend(found(message, database, port).unwrap_or_default());
+        answers.extend(search_answer(message, database, port).unwrap_or_default());
     }
     (answers.len() > head).then_some(answers)
 }
 
 /// Returns the answer to a search if the device exists: the port on this host.
-fn found(message: ChannelMessage<'_>, database: &Database, port: u16) -> Option<Vec<u8>> {
+fn search_answer(message: ChannelMessage<'_>, database: &Database, port: u16) -> Option<Vec<u8>> {
     variable(name(message.payload)?, database)?;
     let mut answer = Vec::new();
     let (first, second) = (u32::MAX, message.header.second);

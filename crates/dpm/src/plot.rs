@@ -216,8 +216,8 @@ impl Plots {
             return;
         }
         match plot.stage {
-            PlotStage::Asked(_) => self.classified(number, packet, now, deliver),
-            PlotStage::Plotting(_) => self.plotted(number, packet, now, deliver),
+            PlotStage::Asked(_) => self.handle_class(number, packet, now, deliver),
+            PlotStage::Plotting(_) => self.handle_batch(number, packet, now, deliver),
             PlotStage::Resting => {}
         }
     }
@@ -282,7 +282,7 @@ impl Plots {
     }
 
     /// Handles the class of a plot's device.
-    fn classified(&mut self, number: PlotKey, packet: AcnetPacket<'_>, now: Moment, deliver: &mut impl Deliver) {
+    fn handle_class(&mut self, number: PlotKey, packet: AcnetPacket<'_>, now: Moment, deliver: &mut impl Deliver) {
         self.close(number, false);
         let status = packet.header.status;
         let class = Class::decode(packet.body);
@@ -304,7 +304,7 @@ impl Plots {
     }
 
     /// Handles a batch, or the answer to its request.
-    fn plotted(&mut self, number: PlotKey, packet: AcnetPacket<'_>, now: Moment, deliver: &mut impl Deliver) {
+    fn handle_batch(&mut self, number: PlotKey, packet: AcnetPacket<'_>, now: Moment, deliver: &mut impl Deliver) {
         let Some(plot) = self.plots.get_mut(&number) else { return };
         let status = packet.header.status;
         let read = match status.is_fatal() {

@@ -115,7 +115,7 @@ fn basic_status(device: &DeviceRecord, field: PropertyField, sample: &Sample) ->
         PropertyField::Positive => one(bits.positive),
         PropertyField::Ramp => one(bits.ramp),
         PropertyField::Text => Ok(text_of(bits.text(word), sample)),
-        PropertyField::ExtendedText => texts(Bit::extended(&property.names, word)),
+        PropertyField::ExtendedText => texts(Bit::names_and_meanings(&property.names, word)),
         PropertyField::BitValue => Ok(scalar(f64::from(word), sample)),
         PropertyField::BitNames => texts(Bit::texts(&property.names, |bit| &bit.name)),
         PropertyField::BitValues => texts(Bit::texts(&property.names, |bit| bit.value(word))),

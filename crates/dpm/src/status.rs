@@ -171,7 +171,7 @@ impl Status {
     }
 
     /// Returns the status that a name such as `ACNET_PEND` stands for; `None` for an unknown name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         NAMES.iter().find(|row| row.2 == name).map(|(facility, error, _)| Self::new(*facility, *error))
     }
 }

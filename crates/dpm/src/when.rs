@@ -65,7 +65,7 @@ impl ReaderWish {
                 at_once: false,
             },
             DrfEvent::State { device, value, delay, comparison } => {
-                let device = database.named(device).ok_or(Status::BAD_EVENT)?.index;
+                let device = database.by_name(device).ok_or(Status::BAD_EVENT)?.index;
                 let when = When::State { device, value: *value, delay: delay.millis(), comparison: *comparison };
                 Self { when, on_change: false, at_once: false }
             }

@@ -10,11 +10,11 @@ const DEMO: &str = include_str!("../src/database/demo.toml");
 #[test]
 fn the_demonstration_database_is_read() {
     let database = Database::read(DEMO).expect("a good file");
-    let device = database.named("M:OUTTMP").expect("a device");
+    let device = database.by_name("M:OUTTMP").expect("a device");
     assert_eq!((device.index, device.description.as_str()), (27235, "Outdoor temperature"));
-    assert_eq!(database.numbered(27235), Some(device));
+    assert_eq!(database.by_number(27235), Some(device));
     assert_eq!(database.nodes().len(), 2);
-    assert!(database.named("M:NOSUCH").is_none());
+    assert!(database.by_name("M:NOSUCH").is_none());
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn mistakes_name_line_and_field() {
 fn the_example_is_valid_and_has_every_property() {
     let text = database::example();
     let database = Database::read(&text).unwrap_or_else(|mistake| panic!("{mistake}\n{text}"));
-    let device = database.named("M:OUTTMP").expect("a device");
+    let device = database.by_name("M:OUTTMP").expect("a device");
     assert!(device.reading.is_some() && device.setting.is_some() && device.status.is_some());
     assert!(device.control.is_some() && device.analog.is_some() && device.digital.is_some());
     assert_eq!((database.records().len(), database.scripts().len(), database.faults().len()), (1, 1, 1));
@@ -148,16 +148,16 @@ fn a_file_without_devices_says_how_one_is_written() {
 #[test]
 fn numbers_are_at_the_beginning_of_longer_elements() {
     let database = Database::read(RAMP).expect("a good file");
-    let ramp = database.named("B:RAMP").and_then(|device| device.setting.as_ref()).expect("a setting");
+    let ramp = database.by_name("B:RAMP").and_then(|device| device.setting.as_ref()).expect("a setting");
     assert_eq!((ramp.place.element, ramp.scaling.input), (4, 2));
     // 1.2 at 881 hundredths of a second: the bytes after the number are no part of it.
     assert_eq!(ramp.scaling.to_common(&[0xb0, 0x04, 0x71, 0x03]), Ok(1.2));
-    let commands = &database.named("B:RAMP").and_then(|device| device.control.as_ref()).expect("commands").commands;
-    assert_eq!(ControlCommand::numbered(commands, 10.0).map(|command| command.value), Ok(8));
-    assert_eq!(ControlCommand::named(commands, "one step back").map(|command| command.value), Ok(16));
-    assert_eq!(ControlCommand::named(commands, "On").map(|command| command.order), Ok(1));
+    let commands = &database.by_name("B:RAMP").and_then(|device| device.control.as_ref()).expect("commands").commands;
+    assert_eq!(ControlCommand::by_number(commands, 10.0).map(|command| command.value), Ok(8));
+    assert_eq!(ControlCommand::by_text(commands, "one step back").map(|command| command.value), Ok(16));
+    assert_eq!(ControlCommand::by_text(commands, "On").map(|command| command.order), Ok(1));
     // A custom name in the place of a usual one.
-    assert_eq!(ControlCommand::named(commands, "STANDBY").map(|command| command.order), Ok(2));
+    assert_eq!(ControlCommand::by_text(commands, "STANDBY").map(|command| command.order), Ok(2));
 }
 
 const RAMP: &str = "
@@ -244,7 +244,7 @@ fn units_follow_the_field() {
 #[test]
 fn status_bits_and_commands_are_told_apart() {
     let database = Database::read(DEMO).expect("a good file");
-    let device = database.named("M:OUTTMP").expect("a device");
+    let device = database.by_name("M:OUTTMP").expect("a device");
     let status = device.status.as_ref().expect("a status");
     let of =
         |word| [status.bits.on, status.bits.ready, status.bits.remote].map(|bits| bits.expect("it has that").of(word));
@@ -252,11 +252,11 @@ fn status_bits_and_commands_are_told_apart() {
     assert_eq!(Bit::texts(&status.names, |bit| &bit.name), ["On", "Ready", "Remote"]);
     assert_eq!(Bit::texts(&status.names, |bit| bit.value(0b101)), ["Yes", "No", "Remote"]);
     let commands = &device.control.as_ref().expect("commands").commands;
-    assert_eq!(ControlCommand::named(commands, "on").map(|command| command.value), Ok(2));
-    assert_eq!(ControlCommand::named(commands, "Turn Off").map(|command| command.value), Ok(1));
-    assert_eq!(ControlCommand::numbered(commands, 0.0).map(|command| command.value), Ok(4));
-    assert_eq!(ControlCommand::named(commands, "TRIP"), Err(Status::SCALEFAIL));
-    assert_eq!(ControlCommand::numbered(commands, 3.0), Err(Status::SCALEFAIL));
+    assert_eq!(ControlCommand::by_text(commands, "on").map(|command| command.value), Ok(2));
+    assert_eq!(ControlCommand::by_text(commands, "Turn Off").map(|command| command.value), Ok(1));
+    assert_eq!(ControlCommand::by_number(commands, 0.0).map(|command| command.value), Ok(4));
+    assert_eq!(ControlCommand::by_text(commands, "TRIP"), Err(Status::SCALEFAIL));
+    assert_eq!(ControlCommand::by_number(commands, 3.0), Err(Status::SCALEFAIL));
 }
 
 #[test]
@@ -333,14 +333,14 @@ index,name,reading.node,reading.ssdn,description,reading.primary,reading.common,
 #[test]
 fn process_variables_are_read_from_a_file() {
     let database = Database::read(&variable("pv = 'SR:DCCT'", "")).expect("a good file");
-    let device = database.named("E:BEAM").expect("a device");
+    let device = database.by_name("E:BEAM").expect("a device");
     let reading = device.reading.as_ref().expect("a reading");
     assert_eq!(reading.place.variable.as_deref(), Some("SR:DCCT"));
     assert_eq!((reading.place.element, reading.place.size), (8, 8));
     assert_eq!(reading.scaling.to_common(&2.5f64.to_le_bytes()), Ok(2.5));
     assert_eq!(reading.scaling.common_bytes(2.5), Ok(2.5f64.to_le_bytes().to_vec()));
     let other = Database::read(&variable("pv = 'SR:OTHER'", "")).expect("a good file");
-    let other = other.named("E:BEAM").and_then(|device| device.reading.clone()).expect("a reading");
+    let other = other.by_name("E:BEAM").and_then(|device| device.reading.clone()).expect("a reading");
     assert_ne!(other.place.ssdn, reading.place.ssdn, "another variable is another place");
 }
 

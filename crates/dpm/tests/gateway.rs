@@ -22,10 +22,10 @@ fn say(
     let mut bytes = Vec::new();
     header.write(payload, &mut bytes);
     circuit.received(&bytes, &database(), PORT)?;
-    Ok(said(circuit))
+    Ok(take_messages(circuit))
 }
 
-fn said(circuit: &mut GatewayCircuit) -> Vec<(ChannelHeader, Vec<u8>)> {
+fn take_messages(circuit: &mut GatewayCircuit) -> Vec<(ChannelHeader, Vec<u8>)> {
     let bytes = std::mem::take(circuit.output());
     messages(&bytes).map(|message| (message.header, message.payload.to_vec())).collect()
 }
@@ -59,24 +59,24 @@ fn searches_find_the_devices_that_exist() {
 #[test]
 fn a_device_is_monitored_until_that_is_cancelled() {
     let mut circuit = GatewayCircuit::new();
-    assert_eq!(said(&mut circuit)[0].0.command, command::VERSION);
+    assert_eq!(take_messages(&mut circuit)[0].0.command, command::VERSION);
     let (native, count, sid) = create(&mut circuit, "M:OUTTMP").expect("a channel");
     assert_eq!((native, count), (Native::Double as u16, 1));
     let data_type = Native::Double.with(DataForm::Time);
     let monitor = ChannelHeader { command: command::EVENT_ADD, data_type, count: 1, first: sid, second: 99 };
     assert!(say(&mut circuit, monitor, &[0; 16]).expect("a good message").is_empty());
     let changes = circuit.take_changes();
-    assert_eq!(changes, [ListChange::Add(1, "M:OUTTMP.READING@q,100".into())].map(lowered(&changes)));
+    assert_eq!(changes, [ListChange::Add(1, "M:OUTTMP.READING@q,100".into())].map(in_the_way_of(&changes)));
     let reading = reply::Scalar { ref_id: 1, timestamp: 1_700_000_000_000, data: 72.5, ..Default::default() };
     circuit.reply(&reading.into());
-    let (header, payload) = said(&mut circuit).remove(0);
+    let (header, payload) = take_messages(&mut circuit).remove(0);
     assert_eq!((header.command, header.first, header.second), (command::EVENT_ADD, NORMAL, 99));
     let data = ChannelData::decode(header.data_type, header.count, &payload).expect("a value");
     assert_eq!((data.numbers().collect::<Vec<_>>(), data.unix_millis), (vec![72.5], Some(1_700_000_000_000)));
     // A failed reading is an invalid value.
     let failed = reply::Status { ref_id: 1, timestamp: 1_700_000_000_000, cycle: 0, status: Status::UTIME.0 };
     circuit.reply(&failed.into());
-    let (header, payload) = said(&mut circuit).remove(0);
+    let (header, payload) = take_messages(&mut circuit).remove(0);
     assert_eq!(ChannelData::decode(header.data_type, header.count, &payload).expect("a value").severity, 3);
     let cancel = ChannelHeader { command: command::EVENT_CANCEL, ..monitor };
     let answers = say(&mut circuit, cancel, &[]).expect("a good message");
@@ -85,7 +85,7 @@ fn a_device_is_monitored_until_that_is_cancelled() {
 }
 
 /// Events can be written in more than one way: uses the way of the given changes.
-fn lowered(said: &[ListChange]) -> impl Fn(ListChange) -> ListChange + '_ {
+fn in_the_way_of(said: &[ListChange]) -> impl Fn(ListChange) -> ListChange + '_ {
     |expected| match (&expected, said.first()) {
         (ListChange::Add(_, one), Some(ListChange::Add(_, other)))
             if one.eq_ignore_ascii_case(other.split(",TRUE").next().unwrap_or_default()) =>
@@ -100,13 +100,13 @@ fn lowered(said: &[ListChange]) -> impl Fn(ListChange) -> ListChange + '_ {
 fn a_device_is_read_as_every_type() {
     for (data_type, count) in [(6, 1), (0, 1), (34, 1), (28, 1), (19, 0), (20, 5)] {
         let mut circuit = GatewayCircuit::new();
-        said(&mut circuit);
+        take_messages(&mut circuit);
         let (.., sid) = create(&mut circuit, "M:OUTTMP").expect("a channel");
         let read = ChannelHeader { command: command::READ_NOTIFY, data_type, count, first: sid, second: 5 };
         say(&mut circuit, read, &[]).expect("a good message");
         assert!(matches!(&circuit.take_changes()[..], [ListChange::Add(1, request)] if request.ends_with("@I")));
         circuit.reply(&reply::Scalar { ref_id: 1, data: 72.0, ..Default::default() }.into());
-        let (header, payload) = said(&mut circuit).remove(0);
+        let (header, payload) = take_messages(&mut circuit).remove(0);
         assert_eq!((header.command, header.first, header.second), (command::READ_NOTIFY, NORMAL, 5), "{data_type}");
         let data = ChannelData::decode(data_type, header.count, &payload).expect("a value");
         let text = data.texts().next().map(|text| String::from_utf8_lossy(text).into_owned());
@@ -114,14 +114,14 @@ fn a_device_is_read_as_every_type() {
         assert!(data.limits.is_none_or(|limits| limits.units == "DegF"));
         // A single read is answered once.
         circuit.reply(&reply::Scalar { ref_id: 1, data: 73.0, ..Default::default() }.into());
-        assert!(said(&mut circuit).is_empty());
+        assert!(take_messages(&mut circuit).is_empty());
     }
 }
 
 #[test]
 fn nothing_can_be_set_and_unknown_variables_are_refused() {
     let mut circuit = GatewayCircuit::new();
-    said(&mut circuit);
+    take_messages(&mut circuit);
     let (.., sid) = create(&mut circuit, "M:OUTTMP").expect("a channel");
     let write = ChannelHeader { command: command::WRITE_NOTIFY, data_type: 6, count: 1, first: sid, second: 8 };
     let answers = say(&mut circuit, write, &1.0f64.to_be_bytes()).expect("a good message");
@@ -146,7 +146,7 @@ fn readings_that_a_client_gives_up_are_no_longer_taken() {
     assert_eq!(say(&mut circuit, clear, &[]).expect("a good message")[0].0.command, command::CLEAR_CHANNEL);
     assert_eq!(circuit.take_changes(), [1, 2, 3].map(ListChange::Remove));
     circuit.reply(&reply::Scalar { ref_id: 1, data: 72.0, ..Default::default() }.into());
-    assert!(said(&mut circuit).is_empty());
+    assert!(take_messages(&mut circuit).is_empty());
 }
 
 #[test]

@@ -18,7 +18,7 @@ use rookery_dpm::database::Database;
 use rookery_dpm::driver::{DpmServer, ServeSettings, SimulatorFront};
 use rookery_dpm::grpc::generated::common::device;
 use rookery_dpm::grpc::generated::services::daq::{ReadingList, Setting, SettingList, SettingReply};
-use rookery_dpm::grpc::protocol::framed;
+use rookery_dpm::grpc::protocol::frame;
 use rookery_dpm::history::{HistoryArchive, HistoryBounds};
 use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::simulator::Simulator;
@@ -321,7 +321,7 @@ async fn call(
         request = request.header(*name, *value);
     }
     let (response, mut stream) = client.send_request(request.body(()).expect("a request"), false).expect("it is sent");
-    let mut bytes = Bytes::from(framed(message));
+    let mut bytes = Bytes::from(frame(message));
     while !bytes.is_empty() {
         stream.reserve_capacity(bytes.len());
         let Some(Ok(capacity)) = poll_fn(|cx| stream.poll_capacity(cx)).await else { break };

@@ -26,7 +26,7 @@ use rookery_dpm::grpc::generated::services::daq::{
 use rookery_dpm::grpc::generated::services::devdb::{
     AlarmInfoReply, AlarmTextIdList, DeviceAlarmTextList, DeviceInfoReply, DeviceList, info_entry,
 };
-use rookery_dpm::grpc::protocol::framed;
+use rookery_dpm::grpc::protocol::frame;
 use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::simulator::Simulator;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -363,7 +363,7 @@ async fn call(client: &mut SendRequest<Bytes>, path: &str, message: &[u8], proof
         request = request.header("authorization", proof);
     }
     let (response, mut stream) = client.send_request(request.body(()).expect("a request"), false).expect("it is sent");
-    stream.send_data(framed(message).into(), true).expect("it is sent");
+    stream.send_data(frame(message).into(), true).expect("it is sent");
     let response: Response<h2::RecvStream> = response.await.expect("a response");
     let code = |headers: &http::HeaderMap| headers["grpc-status"].to_str().expect("text").parse().expect("a number");
     if response.headers().contains_key("grpc-status") {

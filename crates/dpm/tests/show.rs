@@ -12,38 +12,38 @@ const DEMO: &str = include_str!("../src/database/demo.toml");
 
 #[test]
 fn readings_are_scalars_arrays_texts_or_bytes() {
-    assert_eq!(data(&shown("M:OUTTMP", &12_960i16.to_le_bytes())), 72.5);
-    assert_eq!(data(&shown("M:OUTTMP.PRIMARY", &12_960i16.to_le_bytes())), 4.05);
-    let Reply::Raw(raw) = shown("M:OUTTMP.RAW", &[0xd2, 0x04]) else { panic!("bytes") };
+    assert_eq!(data(&show("M:OUTTMP", &12_960i16.to_le_bytes())), 72.5);
+    assert_eq!(data(&show("M:OUTTMP.PRIMARY", &12_960i16.to_le_bytes())), 4.05);
+    let Reply::Raw(raw) = show("M:OUTTMP.RAW", &[0xd2, 0x04]) else { panic!("bytes") };
     assert_eq!(raw.data.0, [0xd2, 0x04]);
-    let Reply::ScalarArray(array) = shown("B:ARRAY[0:1]", &[0, 0x40, 0, 0xc0]) else { panic!("an array") };
+    let Reply::ScalarArray(array) = show("B:ARRAY[0:1]", &[0, 0x40, 0, 0xc0]) else { panic!("an array") };
     assert_eq!(array.data, [5.0, -5.0]);
-    let Reply::Text(text) = shown("G:TEXT", b"HELLO\0\0\0\0\0\0\0\0\0\0\0") else { panic!("a text") };
+    let Reply::Text(text) = show("G:TEXT", b"HELLO\0\0\0\0\0\0\0\0\0\0\0") else { panic!("a text") };
     assert_eq!(text.data, "HELLO");
 }
 
 #[test]
 fn times_and_warnings_are_kept() {
-    let Reply::Scalar(scalar) = shown("M:OUTTMP", &[0, 0]) else { panic!("a number") };
+    let Reply::Scalar(scalar) = show("M:OUTTMP", &[0, 0]) else { panic!("a number") };
     assert_eq!((scalar.timestamp, scalar.cycle, scalar.status), (1_700_000_000_123, 7, Status::new(17, 2).0));
 }
 
 #[test]
 fn status_has_the_attributes_of_the_device() {
-    let Reply::BasicStatus(status) = shown("M|OUTTMP", &[0b01011, 0]) else { panic!("a status") };
+    let Reply::BasicStatus(status) = show("M|OUTTMP", &[0b01011, 0]) else { panic!("a status") };
     assert_eq!(
         (status.on, status.ready, status.remote, status.ramp),
         (Some(true), Some(true), Some(false), Some(false))
     );
-    assert_eq!(data(&shown("M|OUTTMP.ON", &[0, 0])), 0.0);
-    assert_eq!(data(&shown("M|OUTTMP.BIT_VALUE", &[0x34, 0x12])), f64::from(0x1234));
-    let Reply::TextArray(values) = shown("M|OUTTMP.BIT_VALUES", &[4, 0]) else { panic!("texts") };
+    assert_eq!(data(&show("M|OUTTMP.ON", &[0, 0])), 0.0);
+    assert_eq!(data(&show("M|OUTTMP.BIT_VALUE", &[0x34, 0x12])), f64::from(0x1234));
+    let Reply::TextArray(values) = show("M|OUTTMP.BIT_VALUES", &[4, 0]) else { panic!("texts") };
     assert_eq!(values.data, ["No", "No", "Remote"]);
-    let Reply::TextArray(extended) = shown("M|OUTTMP.EXTENDED_TEXT", &[1, 0]) else { panic!("texts") };
+    let Reply::TextArray(extended) = show("M|OUTTMP.EXTENDED_TEXT", &[1, 0]) else { panic!("texts") };
     assert_eq!(extended.data, ["On", "Yes", "Ready", "No", "Remote", "Local"]);
     // On, ready, remote, positive; the last attribute has no characters.
     for (word, expected) in [(0b01011, "..L+ "), (0b10100, "*TR- "), (0, "*TL- ")] {
-        let Reply::Text(text) = shown("M|OUTTMP.TEXT", &[word, 0]) else { panic!("a text") };
+        let Reply::Text(text) = show("M|OUTTMP.TEXT", &[word, 0]) else { panic!("a text") };
         assert_eq!(text.data, expected);
     }
 }
@@ -66,22 +66,22 @@ fn alarm_blocks_are_scaled_as_readings() {
     block.extend(i32::to_le_bytes(2560));
     block.extend(i32::to_le_bytes(18560));
     block.extend([0, 3, 0, 0, 0, 0, 0, 0, 0, 0]);
-    let Reply::AnalogAlarm(alarm) = shown("M@OUTTMP", &block) else { panic!("an alarm") };
+    let Reply::AnalogAlarm(alarm) = show("M@OUTTMP", &block) else { panic!("an alarm") };
     assert_eq!((alarm.minimum, alarm.maximum, alarm.tries_needed), (40.0, 90.0, 3));
     assert!(alarm.alarm_enable && !alarm.alarm_status);
-    assert_eq!(data(&shown("M@OUTTMP.NOM", &block)), 65.0);
-    assert_eq!(data(&shown("M@OUTTMP.TOL", &block)), 25.0);
-    assert_eq!(data(&shown("M@OUTTMP.RAW_MAX", &block)), 18560.0);
+    assert_eq!(data(&show("M@OUTTMP.NOM", &block)), 65.0);
+    assert_eq!(data(&show("M@OUTTMP.TOL", &block)), 25.0);
+    assert_eq!(data(&show("M@OUTTMP.RAW_MAX", &block)), 18560.0);
     let text = |flags: u8| {
         let mut changed = block.clone();
         changed[0] = flags;
-        match shown("M@OUTTMP.TEXT", &changed) {
+        match show("M@OUTTMP.TEXT", &changed) {
             Reply::Text(text) => text.data,
             other => panic!("{other:?}"),
         }
     };
     assert_eq!([text(0x20), text(0x21), text(0x23)], ["BYPASSED", "", "TEMPERATURE OUT OF RANGE"]);
-    let Reply::DigitalAlarm(alarm) = shown("M$OUTTMP", &block) else { panic!("an alarm") };
+    let Reply::DigitalAlarm(alarm) = show("M$OUTTMP", &block) else { panic!("an alarm") };
     assert_eq!((alarm.nominal, alarm.mask), (2560, 18560));
 }
 
@@ -112,12 +112,12 @@ fn every_field_of_an_alarm_block_is_shown() {
         ("FTD", f64::from(0x800f)),
         ("FLAGS", f64::from(0x2f)),
     ] {
-        let shown = data(&shown(&format!("M:OUTTMP.ANALOG.{field}"), &block));
+        let shown = data(&show(&format!("M:OUTTMP.ANALOG.{field}"), &block));
         assert!((shown - expected).abs() < 1e-9, "{field}: {shown}");
     }
     for (field, expected) in [("NOM", 6400.0), ("MASK", 1280.0), ("ENABLE", 1.0), ("ALARM_STATUS", 1.0), ("ABORT", 1.0)]
     {
-        assert_eq!(data(&shown(&format!("M:OUTTMP.DIGITAL.{field}"), &block)), expected, "{field}");
+        assert_eq!(data(&show(&format!("M:OUTTMP.DIGITAL.{field}"), &block)), expected, "{field}");
     }
     // Values of one byte and of four, limits in percent, and a write that keeps the front-end's
     // reserved bytes.
@@ -151,12 +151,12 @@ fn every_command_has_its_number() {
         .collect();
     for (number, name) in (0u32..).zip(names) {
         let value = Ok(100 + number);
-        assert_eq!(ControlCommand::numbered(&commands, f64::from(number)).map(|command| command.value), value);
-        assert_eq!(ControlCommand::named(&commands, &name.to_lowercase()).map(|command| command.value), value);
-        assert_eq!(ControlCommand::named(&commands, &format!("DO {name}")).map(|command| command.value), value);
+        assert_eq!(ControlCommand::by_number(&commands, f64::from(number)).map(|command| command.value), value);
+        assert_eq!(ControlCommand::by_text(&commands, &name.to_lowercase()).map(|command| command.value), value);
+        assert_eq!(ControlCommand::by_text(&commands, &format!("DO {name}")).map(|command| command.value), value);
     }
-    assert_eq!(ControlCommand::numbered(&commands, 10.0), Err(Status::SCALEFAIL));
-    assert_eq!(ControlCommand::numbered(&commands, 0.5), Err(Status::SCALEFAIL));
+    assert_eq!(ControlCommand::by_number(&commands, 10.0), Err(Status::SCALEFAIL));
+    assert_eq!(ControlCommand::by_number(&commands, 0.5), Err(Status::SCALEFAIL));
     assert_eq!(order("EXPLODE"), None);
 }
 
@@ -200,15 +200,15 @@ fn values_that_cannot_be_shown_are_statuses() {
         Reply::Status(status) => Status(status.status),
         other => panic!("{other:?}"),
     };
-    assert_eq!(status(shown("B:ARRAY[0:1]", &[0, 0, 0])), Status::BAD_FRAMING);
-    assert_eq!(status(shown("M@OUTTMP", &[0; 19])), Status::INVLEN);
-    assert_eq!(status(shown("G:TEXT.SCALED", &[])), Status::BAD_FRAMING);
+    assert_eq!(status(show("B:ARRAY[0:1]", &[0, 0, 0])), Status::BAD_FRAMING);
+    assert_eq!(status(show("M@OUTTMP", &[0; 19])), Status::INVLEN);
+    assert_eq!(status(show("G:TEXT.SCALED", &[])), Status::BAD_FRAMING);
     let mut failed = sample(&[]);
     failed.status = Status::UTIME;
     assert_eq!(status(reply_for("M:OUTTMP", &failed)), Status::UTIME);
 }
 
-fn shown(request: &str, bytes: &[u8]) -> Reply {
+fn show(request: &str, bytes: &[u8]) -> Reply {
     reply_for(request, &sample(bytes))
 }
 

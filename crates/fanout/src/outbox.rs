@@ -5,9 +5,9 @@
 //! reused from a small pool.
 //!
 //! Rendering and removal are separate steps: [`Outboxes::render`] writes the bytes for the
-//! transport, [`Outboxes::sent`] removes those that the transport has accepted. Stanzas that were
-//! not wholly accepted when a connection dies are returned by [`Outboxes::close`], so that a slow
-//! or broken reader loses its connection but not its messages.
+//! transport, [`Outboxes::remove_sent`] removes those that the transport has accepted. Stanzas
+//! that were not wholly accepted when a connection dies are returned by [`Outboxes::close`], so that
+//! a slow or broken reader loses its connection but not its messages.
 //!
 //! Limits: above the soft one, a presence replaces an older one of the same sender that still
 //! waits; above the hard one, the packet is refused and the caller ends the session. All sessions
@@ -251,7 +251,7 @@ impl Outboxes {
                 item.paced = true;
             }
         }
-        let is_much = queue.held() + size > self.limits.soft;
+        let is_much = queue.held_bytes() + size > self.limits.soft;
         if is_much && let Err(refused) = self.limits.check(&self.held, queue, &item, address, size) {
             return refused;
         }
@@ -355,7 +355,7 @@ impl Outboxes {
     #[inline]
     pub fn waiting_bytes(&self, link: Link) -> usize {
         let queue = self.slots.get(link).and_then(|slot| slot.queue.as_ref());
-        queue.map_or(0, |queue| queue.held().saturating_sub(queue.taken))
+        queue.map_or(0, |queue| queue.held_bytes().saturating_sub(queue.taken))
     }
 
     /// Returns whether a session takes this many more bytes while its bounds stay half empty for
@@ -393,7 +393,7 @@ impl Outboxes {
         }
         let queues = self.slots.iter().filter_map(|slot| slot.queue.as_ref());
         queues
-            .filter(|queue| (queue.bytes + queue.paced().bytes).saturating_sub(queue.taken) > self.limits.soft)
+            .filter(|queue| (queue.bytes + queue.paced_tally().bytes).saturating_sub(queue.taken) > self.limits.soft)
             .count()
     }
 
@@ -404,7 +404,7 @@ impl Outboxes {
     }
 
     /// Appends the bytes that wait for a session to `out`, as far as whole stanzas fit below `max`
-    /// (at least one stanza). Nothing is removed: see [`Outboxes::sent`].
+    /// (at least one stanza). Nothing is removed: see [`Outboxes::remove_sent`].
     pub fn render(&self, link: Link, max: usize, out: &mut Vec<u8>) {
         let Some(slot) = self.slots.get(link) else { return };
         let (Some(queue), Some(address)) = (&slot.queue, &slot.address) else { return };
@@ -436,7 +436,7 @@ impl Outboxes {
     }
 
     /// Removes `bytes` rendered bytes from the front, after the transport has taken them.
-    pub fn sent(&mut self, link: Link, bytes: usize) {
+    pub fn remove_sent(&mut self, link: Link, bytes: usize) {
         let Some(slot) = self.slots.get_mut(link) else { return };
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };
         let mut taken = queue.taken + bytes;
@@ -482,7 +482,7 @@ impl Outboxes {
     /// Gives up on a session: stanzas that the transport had not wholly taken, or its client not
     /// acknowledged, are returned, oldest first, and nothing more is taken. The address stays until
     /// [`Outboxes::close`], and so does a stanza whose beginning is on the wire, for
-    /// [`Outboxes::unfinished`].
+    /// [`Outboxes::append_rest`].
     pub fn abandon(&mut self, link: Link) -> Vec<Unsent> {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else {
             return Vec::new();
@@ -491,7 +491,7 @@ impl Outboxes {
             return Vec::new();
         }
         let (Some(queue), Some(address)) = (slot.queue.as_mut(), &slot.address) else { return Vec::new() };
-        debug_assert!(self.waiting >= queue.held(), "the shard counts what its sessions hold");
+        debug_assert!(self.waiting >= queue.held_bytes(), "the shard counts what its sessions hold");
         queue.tell_unsent();
         queue.leave_account(&mut self.held, address);
         let managed = queue.managed.take();
@@ -517,7 +517,7 @@ impl Outboxes {
 
     /// Appends the rest of a stanza whose beginning the transport has taken: the end of a stream
     /// has to follow a whole stanza.
-    pub fn unfinished(&self, link: Link, out: &mut Vec<u8>) {
+    pub fn append_rest(&self, link: Link, out: &mut Vec<u8>) {
         let Some(slot) = self.slots.get(link) else { return };
         let (Some(queue), Some(address)) = (&slot.queue, &slot.address) else { return };
         if let Some(item) = queue.items.front().filter(|_| queue.taken > 0) {
@@ -551,8 +551,8 @@ impl Outboxes {
             queue.leave_account(&mut self.held, address);
         }
         let unacked = queue.managed.take().map_or(0, |managed| managed.bytes);
-        debug_assert!(self.waiting >= queue.bytes + queue.paced().bytes + unacked, "what is dropped was counted");
-        self.waiting = self.waiting.saturating_sub(queue.bytes + queue.paced().bytes + unacked);
+        debug_assert!(self.waiting >= queue.bytes + queue.paced_tally().bytes + unacked, "what is dropped was counted");
+        self.waiting = self.waiting.saturating_sub(queue.bytes + queue.paced_tally().bytes + unacked);
         queue.items.clear();
         queue.bytes = 0;
         queue.much = None;

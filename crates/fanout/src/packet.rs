@@ -104,14 +104,14 @@ impl Packet {
     /// Returns the canonical form of a stanza that came in from a session, sent by `from`; `lang`
     /// is the stream's `xml:lang` for a stanza without its own (RFC 6120 §4.7.4).
     #[inline]
-    pub fn stamped(stanza: Stanza<'_>, type_: StanzaType, from: &str, lang: Option<&str>) -> Self {
+    pub fn from_session(stanza: Stanza<'_>, type_: StanzaType, from: &str, lang: Option<&str>) -> Self {
         Self::canonical(stanza, type_, Some(from), lang, true)
     }
 
     /// Returns the canonical form of a stanza of another server, whose stream has proven the domain
     /// of `from`: the address has been prepared and checked. `lang` is the stream's.
     #[inline]
-    pub fn received(stanza: Stanza<'_>, type_: StanzaType, from: &str, lang: Option<&str>) -> Self {
+    pub fn from_server(stanza: Stanza<'_>, type_: StanzaType, from: &str, lang: Option<&str>) -> Self {
         Self::canonical(stanza, type_, Some(from), lang, false)
     }
 
@@ -119,17 +119,17 @@ impl Packet {
     /// Its `from` stays.
     ///
     /// # Errors
-    /// As [`Packet::scanned`]; the writer makes no such stanza.
-    pub fn built(built: &Built) -> Result<Self, Fault> {
+    /// As [`Packet::from_bytes`]; the writer makes no such stanza.
+    pub fn from_built(built: &Built) -> Result<Self, Fault> {
         Self::read(built.bytes(), true)
     }
 
-    /// Returns the canonical form of one whole stanza from its bytes, as [`Packet::built`] does;
-    /// for stanzas from the store.
+    /// Returns the canonical form of one whole stanza from its bytes, as [`Packet::from_built`]
+    /// does; for stanzas from the store.
     ///
     /// # Errors
     /// The fault of the scanner if the bytes are no stanza, as they may be in a damaged store.
-    pub fn scanned(bytes: &[u8]) -> Result<Self, Fault> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Fault> {
         Self::read(bytes, false)
     }
 
@@ -242,7 +242,7 @@ impl Packet {
     }
 
     /// Returns the bytes up to the point where ` to='…'` belongs, and those after it.
-    pub fn spliced(&self) -> (&[u8], &[u8]) {
+    pub fn split_at_to(&self) -> (&[u8], &[u8]) {
         self.bytes().split_at_checked(self.0.header.header.outline.name_end()).unwrap_or((self.bytes(), &[]))
     }
 
@@ -275,7 +275,7 @@ impl Packet {
 
     /// Returns the stanza with ` to='…'` spliced in, as a store keeps it. `to` is escaped here.
     #[inline]
-    pub fn addressed(&self, to: &str) -> Vec<u8> {
+    pub fn with_to(&self, to: &str) -> Vec<u8> {
         let to = escape_attr(to);
         let mut out = Vec::with_capacity(self.addressed_len(to.len()));
         self.render(b"", to.as_bytes(), &mut out);
@@ -285,7 +285,7 @@ impl Packet {
     /// Appends the stanza for a recipient, whose address is attribute text. `declaration`: a
     /// further attribute with the space before it.
     pub(crate) fn render(&self, declaration: &[u8], to: &[u8], out: &mut Vec<u8>) {
-        let (name, rest) = self.spliced();
+        let (name, rest) = self.split_at_to();
         for part in [name, declaration, TO, to, b"'"] {
             out.extend_from_slice(part);
         }
@@ -303,7 +303,7 @@ impl Packet {
     pub fn forward(&self, to: &str, writer: &mut Writer) {
         let own = self.0.header.header.own.map(|own| {
             let address = [own.opening(), escape_attr(to).as_bytes(), OWN_END].concat();
-            self.replaced(own.at as usize..own.at as usize, &address)
+            self.with_replaced(own.at as usize..own.at as usize, &address)
         });
         writer.stanza_to(&own.as_ref().unwrap_or(self).stanza(), to);
     }
@@ -321,13 +321,13 @@ impl Packet {
     pub(crate) fn around_own(&self) -> Option<(&[u8], &'static [u8], &[u8])> {
         let own = self.0.header.header.own?;
         let at = (own.at as usize).checked_sub(self.0.header.header.outline.name_end())?;
-        let (before, after) = self.spliced().1.split_at_checked(at)?;
+        let (before, after) = self.split_at_to().1.split_at_checked(at)?;
         Some((before, own.opening(), after))
     }
 
     /// Returns the same stanza with a part after its start tag replaced by bytes that are valid
     /// there.
-    pub(crate) fn replaced(&self, range: Range<usize>, by: &[u8]) -> Self {
+    pub(crate) fn with_replaced(&self, range: Range<usize>, by: &[u8]) -> Self {
         let bytes = self.bytes();
         let (before, after) =
             (bytes.get(..range.start).unwrap_or_default(), bytes.get(range.end..).unwrap_or_default());
@@ -338,11 +338,11 @@ impl Packet {
 
     /// Returns the same stanza with an end tag, if it has none.
     #[inline]
-    pub(crate) fn opened(&self) -> Self {
+    pub(crate) fn with_end_tag(&self) -> Self {
         let Some(head) = self.bytes().strip_suffix(b"/>") else { return self.clone() };
-        let name = self.spliced().0.get(1..).unwrap_or_default();
+        let name = self.split_at_to().0.get(1..).unwrap_or_default();
         let by = [b"></", name, b">"].concat();
-        self.replaced(head.len()..self.bytes().len(), &by)
+        self.with_replaced(head.len()..self.bytes().len(), &by)
     }
 
     /// Returns the place where the end tag begins.
@@ -369,9 +369,9 @@ impl Packet {
     /// Returns the same stanza with one more child element, the last.
     #[must_use]
     pub fn with_child(&self, child: &Built) -> Self {
-        let opened = self.opened();
+        let opened = self.with_end_tag();
         let end = opened.content_end();
-        opened.replaced(end..end, child.bytes())
+        opened.with_replaced(end..end, child.bytes())
     }
 
     /// Returns the same stanza without the children that `drop` names; the packet itself if there
@@ -415,7 +415,7 @@ mod tests {
     fn the_canonical_form_has_the_stamp_and_neither_to_nor_xmlns() {
         let source =
             b"<message to='b@x/r' xmlns='jabber:client' id=\"a1\" from='evil@x' type='chat'><body>hi</body></message>";
-        let packet = scan(source, |stanza| Packet::stamped(stanza, StanzaType::Chat, "a@x/q", Some("de")));
+        let packet = scan(source, |stanza| Packet::from_session(stanza, StanzaType::Chat, "a@x/q", Some("de")));
         assert_eq!(
             std::str::from_utf8(packet.bytes()).unwrap(),
             "<message from='a@x/q' xml:lang='de' id=\"a1\" type='chat'><body>hi</body></message>"
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(packet.id().as_deref(), Some("a1"));
         assert!(packet.has_body());
         assert_eq!(
-            packet.addressed("b@x"),
+            packet.with_to("b@x"),
             b"<message to='b@x' from='a@x/q' xml:lang='de' id=\"a1\" type='chat'><body>hi</body></message>"
         );
     }
@@ -432,7 +432,7 @@ mod tests {
     #[test]
     fn an_own_language_is_kept_and_the_prefix_of_the_root_dropped_from_nothing_else() {
         let packet = scan(b"<presence xml:lang='en' to='b@x'/>", |stanza| {
-            Packet::stamped(stanza, StanzaType::Available, "a@x/q", Some("de"))
+            Packet::from_session(stanza, StanzaType::Available, "a@x/q", Some("de"))
         });
         assert_eq!(packet.bytes(), b"<presence from='a@x/q' xml:lang='en'/>");
     }
@@ -443,18 +443,18 @@ mod tests {
         delay.attr("stamp", "now");
         let delay = delay.finish();
         let packet =
-            Packet::scanned(b"<message from='a@x'><body>1 &lt; 2</body></message >").unwrap().with_child(&delay);
+            Packet::from_bytes(b"<message from='a@x'><body>1 &lt; 2</body></message >").unwrap().with_child(&delay);
         let text = String::from_utf8_lossy(packet.bytes()).into_owned();
         assert!(text.starts_with("<message from='a@x'><body>1 &lt; 2</body><delay xmlns="), "{text}");
-        assert!(Packet::scanned(packet.bytes()).is_ok(), "{text}");
-        let packet = Packet::scanned(b"<presence from='a@x' />").unwrap().with_child(&delay);
-        assert!(Packet::scanned(packet.bytes()).is_ok(), "{:?}", String::from_utf8_lossy(packet.bytes()));
+        assert!(Packet::from_bytes(packet.bytes()).is_ok(), "{text}");
+        let packet = Packet::from_bytes(b"<presence from='a@x' />").unwrap().with_child(&delay);
+        assert!(Packet::from_bytes(packet.bytes()).is_ok(), "{:?}", String::from_utf8_lossy(packet.bytes()));
     }
 
     #[test]
     fn a_packet_shows_its_stanza_as_a_scan_does_whatever_was_added() {
         let mark = Writer::with_ns("private", rookery_xml::ns::CARBONS).finish();
-        let first = Packet::scanned(b"<message from='a@x' id='1' type='chat' xml:lang='de' />").unwrap();
+        let first = Packet::from_bytes(b"<message from='a@x' id='1' type='chat' xml:lang='de' />").unwrap();
         for packet in [first.clone(), first.with_child(&mark), first.with_child(&mark).with_child(&mark)] {
             let (shown, scanned) = (packet.stanza(), Stanza::parse(packet.bytes(), &Limits::AFTER_LOGIN).unwrap());
             assert_eq!(shown.bytes(), scanned.bytes());
@@ -468,9 +468,9 @@ mod tests {
 
     #[test]
     fn a_forwarded_copy_has_the_address_of_its_recipient() {
-        let packet = Packet::scanned(b"<message from='a@x'><addresses/><body>hi</body></message>").unwrap();
+        let packet = Packet::from_bytes(b"<message from='a@x'><addresses/><body>hi</body></message>").unwrap();
         let place = packet.bytes().windows(2).position(|bytes| bytes == b"/>").unwrap();
-        let opened = packet.replaced(place..place + 2, b"></addresses>");
+        let opened = packet.with_replaced(place..place + 2, b"></addresses>");
         let mut copy = Writer::new("message");
         opened.with_own(place + 1, true).forward("b@x/'", &mut copy);
         assert_eq!(
@@ -483,7 +483,7 @@ mod tests {
 
     #[test]
     fn children_are_taken_away() {
-        let packet = Packet::scanned(b"<message from='a@x'><x/>a<body>hi</body><x><x/></x></message>").unwrap();
+        let packet = Packet::from_bytes(b"<message from='a@x'><x/>a<body>hi</body><x><x/></x></message>").unwrap();
         let without = packet.without_children(|child| child.name() == "x");
         assert_eq!(without.bytes(), b"<message from='a@x'>a<body>hi</body></message>");
         assert!(without.has_body());
@@ -494,11 +494,11 @@ mod tests {
 
     #[test]
     fn a_stored_stanza_keeps_its_sender() {
-        let packet = Packet::scanned(b"<message from='a@x/q' to='b@x' id='7'/>").unwrap();
+        let packet = Packet::from_bytes(b"<message from='a@x/q' to='b@x' id='7'/>").unwrap();
         assert_eq!(packet.bytes(), b"<message from='a@x/q' id='7'/>");
         assert_eq!(packet.from_escaped(), b"a@x/q");
         assert_eq!(packet.id().as_deref(), Some("7"));
-        assert!(Packet::scanned(b"<message>").is_err());
-        assert!(Packet::scanned(b"<iq type='odd'/>").is_err());
+        assert!(Packet::from_bytes(b"<message>").is_err());
+        assert!(Packet::from_bytes(b"<iq type='odd'/>").is_err());
     }
 }

@@ -136,7 +136,7 @@ impl View {
 
     /// Returns the same view under a name, which all processes that use the same homes have to give
     /// it, and no others. `absent`: its members that are no longer nodes.
-    pub fn named(self: Arc<Self>, name: u64, absent: Vec<Member>) -> Arc<Self> {
+    pub fn with_name(self: Arc<Self>, name: u64, absent: Vec<Member>) -> Arc<Self> {
         Arc::new(Self { name, absent, ..Arc::unwrap_or_clone(self) })
     }
 
@@ -185,7 +185,7 @@ impl View {
     }
 
     /// Returns the name of these homes, which is the same for all processes that use them; 0 for a
-    /// view that was not [named](Self::named).
+    /// view that was not [named](Self::with_name).
     pub fn name(&self) -> u64 {
         self.name
     }

@@ -49,7 +49,7 @@ impl ServerStreams {
         route.serial = serial;
         route.failures = 0;
         route.trouble.clear();
-        route.found(now_ms, "it was found in the end");
+        route.log_search(now_ms, "it was found in the end");
         route.queue.connected();
         let purpose = route.purpose;
         let asked: Vec<_> =

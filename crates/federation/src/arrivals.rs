@@ -103,7 +103,7 @@ impl ServerStreams {
         }
         let left = deadline_ms.saturating_sub(self.now_ms);
         self.set_timer(left, StreamTimer::Login(key, serial));
-        self.settled(key, event);
+        self.handle_at_home(key, event);
         if self.is_stopping {
             self.stop();
         } else {
@@ -162,7 +162,7 @@ impl ServerStreams {
         let Machine::In { machine, is_home, .. } = &mut stream.machine else { return true };
         if shard == home.shard() {
             *is_home = true;
-            self.settled(key, event);
+            self.handle_at_home(key, event);
             return true;
         }
         if *is_home {
@@ -201,10 +201,10 @@ impl ServerStreams {
     }
 
     /// Handles a proof or a request of a stream that is at its home.
-    fn settled(&mut self, key: ConnectionKey, event: InboundEvent) {
+    fn handle_at_home(&mut self, key: ConnectionKey, event: InboundEvent) {
         match event {
             InboundEvent::Proven(domain) if self.has_room_for(key, &domain) => {
-                self.proven(key, &domain, "its certificate")
+                self.note_proof(key, &domain, "its certificate")
             }
             InboundEvent::Proven(_) => {
                 let mut out = Vec::new();
@@ -233,7 +233,7 @@ impl ServerStreams {
         }
     }
 
-    fn proven(&mut self, key: ConnectionKey, domain: &str, by: &str) {
+    fn note_proof(&mut self, key: ConnectionKey, domain: &str, by: &str) {
         let idle_ms = self.settings.idle_ms;
         let now_ms = self.now_ms;
         let Some(stream) = self.streams.get_mut(key.0 as usize) else { return };
@@ -272,7 +272,7 @@ impl ServerStreams {
         self.write(arrived.key, out);
         if is_proven && !was_proven {
             let by = if question.is_certified { "its certificate" } else { "dialback" };
-            self.proven(arrived.key, &question.from, by);
+            self.note_proof(arrived.key, &question.from, by);
         } else if !is_proven {
             debug!(domain = &*question.from, ?outcome, "dialback has not proven another server's domain");
         }

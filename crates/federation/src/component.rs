@@ -257,7 +257,7 @@ impl ComponentStream {
             stanza.kind() == Kind::Iq && (stanza.id().is_none() || (is_request && stanza.children().count() != 1));
         match StanzaType::of(stanza.kind(), stanza.raw_type().map(|raw| raw.bytes)).filter(|_| !lacks) {
             Some(type_) => {
-                let packet = Packet::received(stanza, type_, sender.as_ref().as_str(), None);
+                let packet = Packet::from_server(stanza, type_, sender.as_ref().as_str(), None);
                 Some(ComponentEvent::Stanza(packet, to))
             }
             None => refusal(&stanza, Condition::BadRequest, to.as_str(), back).map(over),

@@ -90,7 +90,7 @@ impl ServerStreams {
     }
 
     /// Handles an event of a stream of ours.
-    pub(crate) fn progressed(&mut self, key: ConnectionKey, event: OutboundEvent) {
+    pub(crate) fn handle_event(&mut self, key: ConnectionKey, event: OutboundEvent) {
         match event {
             OutboundEvent::StartTls => self.shake_hands(key),
             OutboundEvent::Ready => self.ready(key, StreamStart::Fresh),
@@ -253,7 +253,7 @@ impl ServerStreams {
         let has_more = !untried.is_empty();
         let machine = Outbound::new(settings.clone(), &local, &remote, purpose);
         let machine = if self.is_one_way(&remote) { machine.one_way() } else { machine };
-        let machine = if address.tlsa.is_some() { machine.encrypted() } else { machine };
+        let machine = if address.tlsa.is_some() { machine.require_tls() } else { machine };
         let machine = Box::new(broken.into_iter().fold(machine, Outbound::resuming));
         let direct_tls = address.direct_tls;
         let (key, of_stream) = self.insert(Machine::Out { machine, route: at, direct_tls, calls: Some(block) });

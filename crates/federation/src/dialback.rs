@@ -109,7 +109,7 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    fn written(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             // Other servers accept no prefix but this one.
             Self::Result => "db:result",
@@ -123,7 +123,7 @@ pub(crate) fn ask(name: Name, from: &str, to: &str, id: Option<&str>, key: &str,
     open(name, [("from", Some(from)), ("to", Some(to)), ("id", id)], out);
     out.push(b'>');
     out.extend_from_slice(escape_text(key).as_bytes());
-    out.extend_from_slice(format!("</{}>", name.written()).as_bytes());
+    out.extend_from_slice(format!("</{}>", name.as_str()).as_bytes());
 }
 
 /// Appends an answer: `Ok(true)` for a right key, `Ok(false)` for a wrong one, or the reason why
@@ -148,7 +148,7 @@ pub(crate) fn answer(
     error.attr("type", "cancel").start_ns(condition.name(), ns::STANZA_ERRORS).end();
     out.push(b'>');
     out.extend_from_slice(error.finish().bytes());
-    out.extend_from_slice(format!("</{}>", name.written()).as_bytes());
+    out.extend_from_slice(format!("</{}>", name.as_str()).as_bytes());
 }
 
 /// Answers another server's question whether a key is ours (XEP-0220 §2.1.2). Returns `false` if it
@@ -170,7 +170,7 @@ pub(crate) fn confirm(question: &Element, settings: &FederationSettings, ours: &
 /// Appends the start of a dialback element. The writer doesn't know the prefix, which the stream's
 /// header has declared.
 fn open<'a>(name: Name, attributes: impl IntoIterator<Item = (&'static str, Option<&'a str>)>, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!("<{}", name.written()).as_bytes());
+    out.extend_from_slice(format!("<{}", name.as_str()).as_bytes());
     for (attribute, value) in attributes {
         if let Some(value) = value {
             out.extend_from_slice(format!(" {attribute}='{}'", escape_attr(value)).as_bytes());

@@ -150,7 +150,7 @@ impl ServerStreams {
         let Some(route) = self.routes.get_mut(at) else { return };
         route.failures += 1;
         reason.clone_into(&mut route.trouble);
-        route.found(self.now_ms, reason);
+        route.log_search(self.now_ms, reason);
         let pause_ms = route.pause_ms(random());
         info!(
             domain = &*route.remote,

@@ -36,7 +36,7 @@ mod managed;
 mod proofs;
 mod reverse;
 
-pub(crate) use managed::{ManagedInbound, Said, handled, reaches};
+pub(crate) use managed::{ManagedInbound, Said, handled_count, reaches};
 use reverse::Reverse;
 
 /// The questions of an incoming stream to the server that runs it.

@@ -215,7 +215,7 @@ impl Outbound {
     /// Makes the stream require TLS even if the policy doesn't: if DNS names the peer's
     /// certificates, the peer has TLS (RFC 7673 §3).
     #[must_use]
-    pub fn encrypted(self) -> Self {
+    pub fn require_tls(self) -> Self {
         Self { must_encrypt: true, ..self }
     }
 
@@ -458,7 +458,7 @@ impl Outbound {
             self.notes.extend(notes::of(&element));
         }
         match (element.ns(), element.name(), self.phase) {
-            (ns::STREAMS, "error", _) => Some(self.told(&element, out)),
+            (ns::STREAMS, "error", _) => Some(self.handle_error(&element, out)),
             (ns::STREAMS, "features", OutboundPhase::Features(is_logged_in)) => {
                 self.features(&element, is_logged_in, out)
             }
@@ -481,9 +481,11 @@ impl Outbound {
             }
             (ns::DIALBACK, "result", OutboundPhase::Dialback) => self.result(&element, out),
             (ns::DIALBACK, "verify", OutboundPhase::Ready) if self.purpose == StreamPurpose::Questions => {
-                answered(&element)
+                read_answer(&element)
             }
-            (ns::DIALBACK, name, OutboundPhase::Ready) if self.is_bidi => self.asked(name, &element, ours, out),
+            (ns::DIALBACK, name, OutboundPhase::Ready) if self.is_bidi => {
+                self.handle_question(name, &element, ours, out)
+            }
             (ns::SM, name, OutboundPhase::Resuming) => self.resumption(name, &element, out),
             (ns::SM, name, OutboundPhase::Enabling) => self.enabled(name, &element),
             (ns::SM, name, OutboundPhase::Ready) if self.acks.are_on => self.acknowledgement(name, &element, out),
@@ -525,7 +527,13 @@ impl Outbound {
 
     /// Handles a dialback question from a peer that may send, too: it gets an answer about our
     /// keys. For other pairs of domains the peer has to open streams of its own.
-    fn asked(&mut self, name: &str, element: &Element, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<OutboundEvent> {
+    fn handle_question(
+        &mut self,
+        name: &str,
+        element: &Element,
+        ours: &dyn Ours,
+        out: &mut Vec<u8>,
+    ) -> Option<OutboundEvent> {
         if element.attr("type").is_some() {
             return None;
         }
@@ -541,7 +549,7 @@ impl Outbound {
     }
 
     /// Handles a stream error of the peer, which ends the stream.
-    fn told(&mut self, error: &Element, out: &mut Vec<u8>) -> OutboundEvent {
+    fn handle_error(&mut self, error: &Element, out: &mut Vec<u8>) -> OutboundEvent {
         self.was_told_off = true;
         let condition = error.children().find(|child| child.ns() == ns::STREAM_ERRORS && child.name() != "text");
         let condition = condition.map_or("no condition", Element::name);
@@ -574,7 +582,7 @@ impl Outbound {
 }
 
 /// Reads the answer to a question. The owner has to check that it was requested.
-fn answered(element: &Element) -> Option<OutboundEvent> {
+fn read_answer(element: &Element) -> Option<OutboundEvent> {
     let answer = Dialback::read(element)?;
     let outcome = match answer.answer? {
         DialbackAnswer::Valid => Some(true),

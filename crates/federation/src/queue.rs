@@ -155,14 +155,15 @@ mod tests {
     const MOST: Bounds = Bounds { number: 40, bytes: 1 << 20 };
 
     fn packet(text: &str) -> Packet {
-        Packet::scanned(format!("<message from='room@muc.example/a'><body>{text}</body></message>").as_bytes()).unwrap()
+        Packet::from_bytes(format!("<message from='room@muc.example/a'><body>{text}</body></message>").as_bytes())
+            .unwrap()
     }
 
     fn to(number: usize, packet: &Packet) -> Outgoing {
         Outgoing::plain(Jid::parse(&format!("user{number}@far.example/x")).unwrap(), packet.clone())
     }
 
-    fn taken(queue: &mut Queue, stanzas: impl Iterator<Item = Outgoing>) -> usize {
+    fn push_all(queue: &mut Queue, stanzas: impl Iterator<Item = Outgoing>) -> usize {
         stanzas.filter(|stanza| queue.push(stanza.clone()).is_ok()).count()
     }
 
@@ -170,20 +171,20 @@ mod tests {
     fn what_is_said_in_a_large_room_waits_for_all_of_its_occupants() {
         let (mut queue, plain, shown) = (Queue::new(MOST), packet("hi"), packet("hi"));
         let both = |number: usize| to(number, if number.is_multiple_of(3) { &shown } else { &plain });
-        assert_eq!(taken(&mut queue, (0..3000).map(both)), 3000, "in two forms, by turns");
+        assert_eq!(push_all(&mut queue, (0..3000).map(both)), 3000, "in two forms, by turns");
         // Stanzas count for their sender, however many copies they have.
         let others = (0..20).map(|number| to(0, &packet(&number.to_string())));
-        assert_eq!(taken(&mut queue, others), 8, "a quarter of forty with the two");
-        let own = Packet::scanned(b"<message from='juliet@a.example/x'/>").unwrap();
-        assert_eq!(taken(&mut queue, [to(0, &own)].into_iter()), 1, "others have their share");
+        assert_eq!(push_all(&mut queue, others), 8, "a quarter of forty with the two");
+        let own = Packet::from_bytes(b"<message from='juliet@a.example/x'/>").unwrap();
+        assert_eq!(push_all(&mut queue, [to(0, &own)].into_iter()), 1, "others have their share");
     }
 
     #[test]
     fn copies_are_bounded() {
         let (mut queue, said) = (Queue::new(MOST), packet("hi"));
-        assert_eq!(taken(&mut queue, (0..9000).map(|number| to(number, &said))), MOST_COPIES + 1);
+        assert_eq!(push_all(&mut queue, (0..9000).map(|number| to(number, &said))), MOST_COPIES + 1);
         queue.connected();
         queue.disconnected();
-        assert_eq!(taken(&mut queue, [to(0, &said)].into_iter()), 1);
+        assert_eq!(push_all(&mut queue, [to(0, &said)].into_iter()), 1);
     }
 }

@@ -128,7 +128,7 @@ impl ServerStreams {
         let event = self.outbound_mut(key).and_then(|(machine, _)| machine.resume(handled, &mut out));
         self.write(key, out);
         if let Some(event) = event {
-            self.progressed(key, event);
+            self.handle_event(key, event);
         }
     }
 
@@ -176,10 +176,10 @@ impl ServerStreams {
 
     /// Keeps the state for resuming a stream that is gone.
     pub(crate) fn keep(&mut self, machine: &mut Machine) {
-        if let Some(named) = named(machine) {
+        if let Some(named) = resumable_id(machine) {
             self.resumable.live.remove(&named);
         }
-        if let Some((remote, stream)) = taken(machine, self.now_ms + KEPT_MS) {
+        if let Some((remote, stream)) = take_state(machine, self.now_ms + KEPT_MS) {
             self.remember(remote, stream);
         }
     }
@@ -232,7 +232,7 @@ impl ServerStreams {
         }
         let until_ms = self.now_ms + KEPT_MS;
         let machine = self.streams.get_mut(key.0 as usize).map(|stream| &mut stream.machine);
-        if let Some((remote, stream)) = machine.and_then(|machine| taken(machine, until_ms)) {
+        if let Some((remote, stream)) = machine.and_then(|machine| take_state(machine, until_ms)) {
             self.resumable.live.remove(&name(&remote, &stream.id));
             self.remember(remote, stream);
         }
@@ -245,7 +245,7 @@ impl ServerStreams {
         let Some((at, stream)) = found.and_then(|at| Some((at, streams.get(at)?))) else {
             return HandledCount::Unknown;
         };
-        let Some(handled) = stream.balance.settled() else { return HandledCount::Moving };
+        let Some(handled) = stream.balance.settled_count() else { return HandledCount::Moving };
         streams.remove(at);
         self.resumable.number -= 1;
         if streams.is_empty() {
@@ -270,7 +270,7 @@ impl Resumable {
 }
 
 /// Returns the id of a resumable stream, with its domain.
-fn named(machine: &Machine) -> Option<Box<str>> {
+fn resumable_id(machine: &Machine) -> Option<Box<str>> {
     match machine {
         Machine::In { machine, .. } => Some(name(machine.proven().next()?, machine.managed_id()?)),
         Machine::Out { machine, .. } => {
@@ -281,7 +281,7 @@ fn named(machine: &Machine) -> Option<Box<str>> {
 }
 
 /// Takes the state for continuing a stream elsewhere: no more stanzas count on it.
-fn taken(machine: &mut Machine, until_ms: u64) -> Option<(Box<str>, BrokenStreams)> {
+fn take_state(machine: &mut Machine, until_ms: u64) -> Option<(Box<str>, BrokenStreams)> {
     let (remote, local, id, balance) = match machine {
         Machine::In { machine, .. } => {
             let (remote, local) = (Box::<str>::from(machine.proven().next()?), Box::<str>::from(machine.local()?));

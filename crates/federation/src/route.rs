@@ -121,7 +121,7 @@ impl DomainRoute {
     }
 
     /// Logs the time and the outcome of the search, if it was long.
-    pub(crate) fn found(&mut self, now_ms: u64, outcome: &str) {
+    pub(crate) fn log_search(&mut self, now_ms: u64, outcome: &str) {
         let Some(sought_ms) = self.sought_ms.take() else { return };
         slow().note(Slow::Stream, Duration::from_millis(now_ms.saturating_sub(sought_ms)), || {
             let waiting = self.waiting();

@@ -135,7 +135,7 @@ impl Sent {
 
     /// Continues a broken stream, on which this many stanzas were handled.
     pub(crate) fn resume(&mut self, broken: &Broken, handled: u32, sharing: Sharing) -> Result<(), TooHigh> {
-        broken.known(handled).ok_or(TooHigh { h: handled, sent: broken.sent() })?;
+        broken.handled_of(handled).ok_or(TooHigh { h: handled, sent: broken.sent_count() })?;
         let resumptions = if handled == broken.acked { broken.resumptions + 1 } else { 0 };
         let acks = Acks { acked: handled, id: Some(broken.id.clone()), sharing, resumptions, ..Acks::default() };
         self.acks = Some(Box::new(acks));
@@ -185,7 +185,7 @@ impl Sent {
 
     /// Notes that the connection has taken all stanzas. Those that only a ping can confirm are kept
     /// if there is room, and if their loss would matter to a sender.
-    pub(crate) fn taken(&mut self, has_room: bool) {
+    pub(crate) fn handle_taken(&mut self, has_room: bool) {
         self.untaken = 0;
         let is_kept = self.acks.is_some() && (!self.is_watched() || has_room && self.is_worth_asking());
         if !is_kept {
@@ -321,20 +321,20 @@ impl Broken {
     /// handled ones is known, the others are in the first part, and may be sent again; otherwise
     /// all are in the second part, and have to be bounced.
     pub(crate) fn give_up(mut self, handled: Option<u32>) -> (VecDeque<Outgoing>, VecDeque<Outgoing>) {
-        match handled.and_then(|handled| self.known(handled)) {
+        match handled.and_then(|handled| self.handled_of(handled)) {
             Some(known) => (self.stanzas.split_off(known), VecDeque::new()),
             None => (VecDeque::new(), self.stanzas),
         }
     }
 
     /// Returns the number of handled stanzas; `None` if more are acknowledged than were sent.
-    fn known(&self, handled: u32) -> Option<usize> {
+    fn handled_of(&self, handled: u32) -> Option<usize> {
         let known = handled.wrapping_sub(self.acked) as usize;
         (known <= self.stanzas.len()).then_some(known)
     }
 
     /// Returns the number of stanzas sent since acknowledgements began, modulo 2^32.
-    fn sent(&self) -> u32 {
+    fn sent_count(&self) -> u32 {
         self.acked.wrapping_add(self.stanzas.len() as u32)
     }
 
@@ -380,7 +380,7 @@ mod tests {
 
     fn stanza(id: u32) -> Outgoing {
         let text = format!("<message from='a@a.example' id='{id}'/>");
-        Outgoing::plain(Jid::parse("b@b.example").unwrap(), Packet::scanned(text.as_bytes()).unwrap())
+        Outgoing::plain(Jid::parse("b@b.example").unwrap(), Packet::from_bytes(text.as_bytes()).unwrap())
     }
 
     fn ids(stanzas: &VecDeque<Outgoing>) -> Vec<u32> {
@@ -404,7 +404,7 @@ mod tests {
     fn without_acknowledgements_nobody_knows_more_than_the_connection() {
         let mut sent = Sent::default();
         sent.push(stanza(0));
-        sent.taken(true);
+        sent.handle_taken(true);
         sent.push(stanza(1));
         assert!(!sent.is_much() && !sent.is_full(0) && sent.bytes() == 0);
         assert_eq!(ids(&sent.breaks(0).unwrap_err()), [1]);
@@ -413,7 +413,7 @@ mod tests {
     #[test]
     fn what_is_acknowledged_is_done_with_and_no_more_than_that_was_sent() {
         let mut sent = with(10);
-        sent.taken(true);
+        sent.handle_taken(true);
         let all = sent.bytes();
         assert!(sent.acknowledge(4).unwrap() > 0 && sent.bytes() < all);
         assert_eq!(sent.acknowledge(11), Err(TooHigh { h: 11, sent: 10 }));
@@ -426,7 +426,7 @@ mod tests {
     #[test]
     fn what_nobody_knows_comes_back() {
         let mut sent = with(3);
-        sent.taken(true);
+        sent.handle_taken(true);
         sent.manage_as("id");
         let (again, back) = sent.breaks(0).unwrap().give_up(None);
         assert_eq!((ids(&again), ids(&back)), (vec![], vec![0, 1, 2]));
@@ -437,7 +437,7 @@ mod tests {
     #[test]
     fn a_stream_that_was_closed_in_good_order_has_delivered_what_the_connection_has_taken() {
         let mut sent = with(3);
-        sent.taken(true);
+        sent.handle_taken(true);
         sent.push(stanza(3));
         assert_eq!(ids(&sent.give_up(true).0), [3]);
     }

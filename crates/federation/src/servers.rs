@@ -340,7 +340,7 @@ impl ServerStreams {
                         event,
                         outbound::OutboundEvent::Stanza(..) | outbound::OutboundEvent::Refused(..)
                     ));
-                    self.progressed(key, event);
+                    self.handle_event(key, event);
                 }
                 Some(StreamStep::Component(event)) => {
                     let rest = whole.get(at..).unwrap_or_default();
@@ -379,7 +379,7 @@ impl ServerStreams {
         };
         self.write(key, out);
         if let Some(event) = event {
-            self.progressed(key, event);
+            self.handle_event(key, event);
         }
     }
 

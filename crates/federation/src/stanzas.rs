@@ -60,7 +60,7 @@ impl Spoken<'_> {
         }
         let Ok(to) = Jid::parse(&to) else {
             // An error can't come from an invalid address.
-            return refused(&stanza, Condition::JidMalformed, self.local, sender.as_ref().to_jid());
+            return refuse(&stanza, Condition::JidMalformed, self.local, sender.as_ref().to_jid());
         };
         if !self.settings.shows(to.domain(), self.ours) {
             return Judged::Fails(StreamError::HostUnknown, Some("The domain in 'to' is not served here."));
@@ -76,14 +76,14 @@ impl Spoken<'_> {
         let lacks =
             stanza.kind() == Kind::Iq && (stanza.id().is_none() || (is_request && stanza.children().count() != 1));
         match StanzaType::of(stanza.kind(), stanza.raw_type().map(|raw| raw.bytes)).filter(|_| !lacks) {
-            Some(type_) => Judged::Taken(Packet::received(stanza, type_, sender.as_ref().as_str(), self.lang), to),
-            None => refused(&stanza, Condition::BadRequest, to.as_str(), sender.as_ref().to_jid()),
+            Some(type_) => Judged::Taken(Packet::from_server(stanza, type_, sender.as_ref().as_str(), self.lang), to),
+            None => refuse(&stanza, Condition::BadRequest, to.as_str(), sender.as_ref().to_jid()),
         }
     }
 }
 
 /// Refuses a stanza, silently if it is an error or a reply itself (RFC 6120 §8.3.1).
-fn refused(stanza: &Stanza<'_>, condition: Condition, from: &str, to: Jid) -> Judged {
+fn refuse(stanza: &Stanza<'_>, condition: Condition, from: &str, to: Jid) -> Judged {
     refusal(stanza, condition, from, to).map_or(Judged::Dropped, |(error, to)| Judged::Refused(error, to))
 }
 

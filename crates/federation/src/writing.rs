@@ -132,7 +132,7 @@ impl ServerStreams {
             && *ready == key
         {
             let before = sent.bytes();
-            sent.taken(has_room);
+            sent.handle_taken(has_room);
             self.waiting_bytes -= before - sent.bytes();
             if !queue.is_empty() {
                 self.dirty.push(at);

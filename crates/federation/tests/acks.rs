@@ -169,7 +169,7 @@ fn nothing_is_acknowledged_that_the_store_does_not_have() {
     let message = "<message from='x@a.example' to='y@b.example'/>";
     let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.store = Some(Vec::new());
-    let key = server.proven(hostile::address(1), "a.example");
+    let key = server.call_proven(hostile::address(1), "a.example");
     let enabled = server.hear(key, "<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
     let id = enabled.split("id='").nth(1).unwrap().split('\'').next().unwrap().to_owned();
     server.hear(key, format!("{message}{message}"));
@@ -188,7 +188,7 @@ fn nothing_is_acknowledged_that_the_store_does_not_have() {
     // are being stored.
     server.servers.closed(key, "closed");
     server.run();
-    let key = server.proven(hostile::address(1), "a.example");
+    let key = server.call_proven(hostile::address(1), "a.example");
     assert_eq!(server.hear(key, format!("<resume xmlns='urn:xmpp:sm:3' previd='{id}' h='0'/>")), "");
     server.advance(1_000);
     assert_eq!(server.said_to(key), "");
@@ -281,16 +281,16 @@ fn resume(id: &str) -> String {
 fn a_stream_goes_on_for_the_domain_that_it_was_of_and_once() {
     for is_alive in [false, true] {
         let mut server = HostileRig::new(PeerPolicy::Certificate);
-        let old = server.proven(hostile::address(1), "a.example");
+        let old = server.call_proven(hostile::address(1), "a.example");
         let id = enable(&mut server, old);
         server.hear(old, MESSAGE.repeat(3));
         if !is_alive {
             server.servers.closed(old, "closed");
         }
         // Another server that knows the id can't resume, and neither can the right one without it.
-        let other = server.proven(hostile::address(2), "c.example");
+        let other = server.call_proven(hostile::address(2), "c.example");
         assert!(server.hear(other, resume(&id)).contains("item-not-found"));
-        let new = server.proven(hostile::address(1), "a.example");
+        let new = server.call_proven(hostile::address(1), "a.example");
         assert!(server.hear(new, resume("nonsense")).contains("item-not-found"));
         let said = server.hear(new, resume(&id));
         assert_eq!(said, format!("<resumed xmlns='urn:xmpp:sm:3' previd='{id}' h='3'/>"));
@@ -301,7 +301,7 @@ fn a_stream_goes_on_for_the_domain_that_it_was_of_and_once() {
         assert_eq!(server.hear(new, "<r xmlns='urn:xmpp:sm:3'/>"), ack(4));
         assert_eq!(server.delivered.len(), 4);
         // It can't be resumed twice.
-        let third = server.proven(hostile::address(1), "a.example");
+        let third = server.call_proven(hostile::address(1), "a.example");
         assert!(server.hear(third, resume(&id)).contains("h='4'") && server.gone.contains(&new));
     }
 }
@@ -309,7 +309,7 @@ fn a_stream_goes_on_for_the_domain_that_it_was_of_and_once() {
 #[test]
 fn only_who_has_proven_a_domain_is_acknowledged_anything() {
     let mut server = HostileRig::new(PeerPolicy::Dialback);
-    let key = server.secured(hostile::address(1), "a.example", Err(Untrusted::Missing));
+    let key = server.call_with_tls(hostile::address(1), "a.example", Err(Untrusted::Missing));
     for element in ["<enable xmlns='urn:xmpp:sm:3' resume='true'/>", &resume("x"), "<r xmlns='urn:xmpp:sm:3'/>"] {
         assert!(server.hear(key, element).contains("unexpected-request"), "{element}");
     }
@@ -323,29 +323,29 @@ fn a_broken_stream_is_kept_for_five_minutes_and_sixteen_of_a_domain() {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
     let mut names = Vec::new();
     for _ in 0..17 {
-        let key = server.proven(hostile::address(1), "a.example");
+        let key = server.call_proven(hostile::address(1), "a.example");
         names.push(enable(&mut server, key));
         server.servers.closed(key, "closed");
         server.advance(100);
     }
-    let key = server.proven(hostile::address(1), "a.example");
+    let key = server.call_proven(hostile::address(1), "a.example");
     assert!(server.hear(key, resume(&names[0])).contains("item-not-found"));
     assert!(server.hear(key, resume(&names[1])).contains("<resumed"));
     server.advance(300_000);
-    let key = server.proven(hostile::address(1), "a.example");
+    let key = server.call_proven(hostile::address(1), "a.example");
     assert!(server.hear(key, resume(&names[5])).contains("item-not-found"));
 }
 
 #[test]
 fn a_stream_that_ended_in_good_order_is_not_resumed_and_its_last_word_is_what_has_arrived() {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
-    let key = server.proven(hostile::address(1), "a.example");
+    let key = server.call_proven(hostile::address(1), "a.example");
     let id = enable(&mut server, key);
     // The store needs a moment.
     assert_eq!(server.hear(key, format!("{MESSAGE}</stream:stream>")), "");
     server.advance(20);
     assert_eq!(server.said_to(key), format!("{}</stream:stream>", ack(1)));
-    let key = server.proven(hostile::address(1), "a.example");
+    let key = server.call_proven(hostile::address(1), "a.example");
     assert!(server.hear(key, resume(&id)).contains("item-not-found"));
     enable(&mut server, key);
     server.hear(key, MESSAGE);
@@ -358,7 +358,7 @@ fn a_stream_that_ended_in_good_order_is_not_resumed_and_its_last_word_is_what_ha
 #[test]
 fn a_header_s_answer_offers_acknowledgements_when_they_may_be_asked_for() {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
-    let key = server.secured(hostile::address(1), "a.example", Ok(Names::of(&["a.example"])));
+    let key = server.call_with_tls(hostile::address(1), "a.example", Ok(Names::of(&["a.example"])));
     assert!(server.hear(key, hostile::EXTERNAL).contains("<success"));
     assert!(server.hear(key, hostile::header("a.example")).contains("<sm xmlns='urn:xmpp:sm:3'/>"));
 }

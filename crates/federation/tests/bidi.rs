@@ -14,9 +14,9 @@ const OFFER: &str = "<stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:
 const ENABLE: &str = "<enable xmlns='urn:xmpp:sm:3' resume='true'/>";
 
 /// Returns a server that has called as `a.example`, requested both directions and proven itself.
-fn called(request: &str) -> (HostileRig, ConnectionKey) {
+fn call_both_ways(request: &str) -> (HostileRig, ConnectionKey) {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
-    let key = server.secured(address(1), "a.example", Ok(Names::of(&["a.example"])));
+    let key = server.call_with_tls(address(1), "a.example", Ok(Names::of(&["a.example"])));
     assert_eq!(server.hear(key, request), "");
     assert!(server.hear(key, EXTERNAL).contains("<success"));
     assert!(!server.hear(key, header("a.example")).contains("features:bidi"), "it is too late behind the proof");
@@ -73,7 +73,7 @@ fn it_is_offered_in_tls_and_asked_for_before_the_proof() {
 fn nothing_is_sent_to_who_has_proven_nothing() {
     for shown in [Err(Untrusted::UnknownIssuer), Err(Untrusted::Missing), Ok(Names::of(&["c.example"]))] {
         let mut server = HostileRig::new(PeerPolicy::Certificate);
-        let key = server.secured(address(1), "a.example", shown);
+        let key = server.call_with_tls(address(1), "a.example", shown);
         server.hear(key, BIDI);
         assert!(server.hear(key, EXTERNAL).contains("<failure"));
         server.send("romeo@a.example", "1");
@@ -90,7 +90,7 @@ fn nothing_is_sent_to_a_domain_that_is_not_proven() {
     for number in [1, 2] {
         server.dns.insert(["a.example", "c.example"][number - 1].into(), at(number as u8));
     }
-    let key = server.secured(address(1), "a.example", Err(Untrusted::UnknownIssuer));
+    let key = server.call_with_tls(address(1), "a.example", Err(Untrusted::UnknownIssuer));
     server.hear(key, BIDI);
     server.hear(key, "<db:result from='c.example' to='b.example'>wrong</db:result>");
     server.send("x@c.example", "early");
@@ -110,7 +110,7 @@ fn nothing_is_sent_to_a_domain_that_is_not_proven() {
 #[test]
 fn who_has_not_asked_is_sent_nothing_on_its_own_stream() {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
-    let key = server.proven(address(1), "a.example");
+    let key = server.call_proven(address(1), "a.example");
     server.hear(key, BIDI);
     server.hear(key, message("romeo@a.example/x", "juliet@b.example"));
     server.send("romeo@a.example", "1");
@@ -121,7 +121,7 @@ fn who_has_not_asked_is_sent_nothing_on_its_own_stream() {
 
 #[test]
 fn answers_leave_for_the_proven_domain_alone() {
-    let (mut server, key) = called(BIDI);
+    let (mut server, key) = call_both_ways(BIDI);
     server.hear(key, message("romeo@a.example/x", "juliet@b.example"));
     server.send("romeo@a.example", "1");
     assert!(server.said_to(key).contains("id='1'"));
@@ -136,7 +136,7 @@ fn answers_leave_for_the_proven_domain_alone() {
 #[test]
 fn a_server_that_agrees_on_nothing_is_answered_a_little_later() {
     for request in [BIDI, "<bidi xmlns='urn:xmpp:features:bidi'/>"] {
-        let (mut server, key) = called(request);
+        let (mut server, key) = call_both_ways(request);
         server.advance(2_000);
         server.send("romeo@a.example", "1");
         assert!(server.said_to(key).contains("id='1'"), "{request}");
@@ -148,7 +148,7 @@ fn a_server_that_agrees_on_nothing_is_answered_a_little_later() {
 fn a_stanza_above_what_the_request_allows_costs_its_sender_alone() {
     let limits = "<bidi xmlns='urn:xmpp:bidi'><limits xmlns='urn:xmpp:stream-limits:0'><idle-seconds>9</idle-seconds>\
                   <max-bytes>1000</max-bytes></limits></bidi>";
-    let (mut server, key) = called(limits);
+    let (mut server, key) = call_both_ways(limits);
     server.hear(key, ENABLE);
     server.send_from("juliet@b.example/x", "romeo@a.example", "large", &"x".repeat(1000));
     server.send("romeo@a.example", "small");
@@ -159,7 +159,7 @@ fn a_stanza_above_what_the_request_allows_costs_its_sender_alone() {
 
 #[test]
 fn no_more_is_acknowledged_than_was_answered() {
-    let (mut server, key) = called(BIDI);
+    let (mut server, key) = call_both_ways(BIDI);
     assert!(server.hear(key, ENABLE).contains("<enabled"));
     assert_eq!(server.hear(key, "<a xmlns='urn:xmpp:sm:3' h='7'/>"), "", "nothing was sent, and nothing is believed");
     server.send("romeo@a.example", "1");

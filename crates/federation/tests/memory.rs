@@ -34,15 +34,15 @@ fn each_connection_has_its_price() {
             key
         }),
         ("after the handshake", 2_000, |server, from| {
-            server.secured(address(from), "a.example", Err(Untrusted::Missing))
+            server.call_with_tls(address(from), "a.example", Err(Untrusted::Missing))
         }),
         ("a key is verified", 4_000, |server, from| {
-            let key = server.secured(address(from), "a.example", Err(Untrusted::Missing));
+            let key = server.call_with_tls(address(from), "a.example", Err(Untrusted::Missing));
             server.hear(key, "<db:result from='a.example' to='b.example'>key</db:result>");
             key
         }),
         ("in the middle of an element", 3 * ELEMENT, |server, from| {
-            let key = server.secured(address(from), "a.example", Err(Untrusted::Missing));
+            let key = server.call_with_tls(address(from), "a.example", Err(Untrusted::Missing));
             server.hear(key, format!("<a b='{}", "c".repeat(ELEMENT - 10)));
             server.hear(key, "c");
             assert!(!server.gone.contains(&key));
@@ -71,7 +71,7 @@ type StreamKind<'k> = (&'static str, usize, &'k mut dyn FnMut(&mut HostileRig, u
 fn each_idle_stream_has_its_price() {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
     let mut called = |server: &mut HostileRig, number: u8| {
-        let key = server.proven(address(number), &format!("in{number}.example"));
+        let key = server.call_proven(address(number), &format!("in{number}.example"));
         server.hear(key, format!("<message from='a@in{number}.example' to='b@b.example'><body>hi</body></message>"));
         server.said_to(key);
         assert_eq!(server.delivered.len(), 1);
@@ -116,7 +116,7 @@ fn no_element_is_blown_up() {
     ];
     for element in elements {
         let mut server = HostileRig::new(PeerPolicy::Dialback);
-        let key = server.secured(address(1), "a.example", Err(Untrusted::Missing));
+        let key = server.call_with_tls(address(1), "a.example", Err(Untrusted::Missing));
         let most = peak(|| _ = server.hear(key, &element));
         println!("{}: {most} bytes", &element[..20]);
         assert!(most <= 8 * ELEMENT, "{most} bytes for {}", &element[..60]);

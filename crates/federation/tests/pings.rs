@@ -22,7 +22,7 @@ fn scene() -> (HostileRig, ConnectionKey) {
 }
 
 /// Returns the id of the one ping that has left.
-fn asked(said: &str) -> String {
+fn ping_id(said: &str) -> String {
     assert_eq!((said.matches("<iq ").count(), said.matches("urn:xmpp:ping").count()), (1, 1), "{said}");
     for attribute in ["type='get'", "from='b.example'", "to='a.example'"] {
         assert!(said.contains(attribute), "{said}");
@@ -47,8 +47,8 @@ fn breaks(server: &mut HostileRig, key: ConnectionKey) {
 fn what_no_answer_stands_behind_comes_back_when_the_connection_breaks() {
     let (mut server, key) = scene();
     server.advance(2_000);
-    let id = asked(&server.said_to(key));
-    let theirs = server.proven(address(2), "a.example");
+    let id = ping_id(&server.said_to(key));
+    let theirs = server.call_proven(address(2), "a.example");
     assert_eq!(server.hear(theirs, answer(&id)), "");
     assert_eq!((server.servers.waiting(), &server.delivered[..]), (0, &[][..]), "nobody else is handed it");
     server.send("romeo@a.example", "4");
@@ -68,8 +68,8 @@ fn what_no_answer_stands_behind_comes_back_when_the_connection_breaks() {
 fn an_error_is_an_answer() {
     let (mut server, key) = scene();
     server.advance(2_000);
-    let id = asked(&server.said_to(key));
-    let theirs = server.proven(address(2), "a.example");
+    let id = ping_id(&server.said_to(key));
+    let theirs = server.call_proven(address(2), "a.example");
     server.hear(
         theirs,
         format!(
@@ -85,9 +85,9 @@ fn an_error_is_an_answer() {
 fn answers_of_others_and_with_other_ids_count_for_nothing() {
     let (mut server, key) = scene();
     server.advance(2_000);
-    let id = asked(&server.said_to(key));
-    let theirs = server.proven(address(2), "a.example");
-    let others = server.proven(address(3), "c.example");
+    let id = ping_id(&server.said_to(key));
+    let theirs = server.call_proven(address(2), "a.example");
+    let others = server.call_proven(address(3), "c.example");
     for (stream, said) in [
         (theirs, answer("1")),
         (theirs, answer(&id).replace("to='b.example'", "to='rooms.b.example'")),
@@ -109,9 +109,9 @@ fn answers_of_others_and_with_other_ids_count_for_nothing() {
 #[test]
 fn a_late_answer_is_followed_by_another_ping() {
     let (mut server, key) = scene();
-    let theirs = server.proven(address(2), "a.example");
+    let theirs = server.call_proven(address(2), "a.example");
     server.advance(2_000);
-    let id = asked(&server.said_to(key));
+    let id = ping_id(&server.said_to(key));
     server.advance(1_000);
     server.send("romeo@a.example", "4");
     server.said_to(key);
@@ -119,7 +119,7 @@ fn a_late_answer_is_followed_by_another_ping() {
     assert_eq!(server.said_to(key), "", "one at a time");
     server.hear(theirs, answer(&id));
     server.advance(2_000);
-    let id = asked(&server.said_to(key));
+    let id = ping_id(&server.said_to(key));
     server.hear(theirs, answer(&id));
     breaks(&mut server, key);
     assert_eq!(back(&server), [""; 0]);
@@ -129,7 +129,7 @@ fn a_late_answer_is_followed_by_another_ping() {
 #[test]
 fn pings_are_few() {
     let (mut server, key) = scene();
-    let theirs = server.proven(address(2), "a.example");
+    let theirs = server.call_proven(address(2), "a.example");
     let mut pings = 0;
     for number in 0..100 {
         server.send("romeo@a.example", &number.to_string());
@@ -137,14 +137,14 @@ fn pings_are_few() {
         let said = server.said_to(key);
         if said.contains("urn:xmpp:ping") {
             pings += 1;
-            server.hear(theirs, answer(&asked(&said)));
+            server.hear(theirs, answer(&ping_id(&said)));
         }
     }
     assert!((3..=5).contains(&pings), "{pings} in ten seconds");
     server.advance(2_000);
     let said = server.said_to(key);
     if said.contains("urn:xmpp:ping") {
-        server.hear(theirs, answer(&asked(&said)));
+        server.hear(theirs, answer(&ping_id(&said)));
     }
     assert_eq!(server.servers.waiting(), 0);
     // Senders aren't told about the loss of a presence or an answer.
@@ -165,7 +165,7 @@ fn pings_are_few() {
 fn a_server_that_answers_no_ping_is_left_alone() {
     let (mut server, key) = scene();
     server.advance(2_000);
-    asked(&server.said_to(key));
+    ping_id(&server.said_to(key));
     server.advance(89_000);
     assert!(server.servers.waiting() > 0);
     server.advance(1_001);
@@ -184,7 +184,7 @@ fn a_server_that_answers_no_ping_is_left_alone() {
     let key = server.welcome("a.example");
     server.hear(key, "<stream:features/>");
     server.advance(2_000);
-    asked(&server.said_to(key));
+    ping_id(&server.said_to(key));
 }
 
 /// A stream that ends properly has been read, whichever side ends it.
@@ -225,17 +225,17 @@ fn what_waits_for_an_answer_is_bounded() {
     }
     // An answer about stanzas that were given up long ago changes nothing.
     server.advance(2_000);
-    let id = asked(&server.said_to(key));
+    let id = ping_id(&server.said_to(key));
     for number in 0..1_000 {
         server.send_from("juliet@b.example/x", "romeo@a.example", &number.to_string(), &"x".repeat(1_000));
     }
-    let theirs = server.proven(address(2), "a.example");
+    let theirs = server.call_proven(address(2), "a.example");
     let before = server.servers.waiting();
     server.hear(theirs, answer(&id));
     assert_eq!((server.servers.waiting(), server.gone.contains(&key)), (before, false));
     server.said_to(key);
     server.advance(2_000);
-    let id = asked(&server.said_to(key));
+    let id = ping_id(&server.said_to(key));
     server.hear(theirs, answer(&id));
     assert_eq!(server.servers.waiting(), 0);
 }

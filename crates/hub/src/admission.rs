@@ -28,7 +28,7 @@ impl World {
     /// Returns the statistics of all sources, by domain.
     pub fn sources_seen(&self) -> impl Iterator<Item = (&str, SourceSeen)> {
         let of = |login: &LoginBy| match login {
-            LoginBy::Source(source) => source.seen(),
+            LoginBy::Source(source) => source.statistics(),
             LoginBy::Own | LoginBy::Anonymous => Vec::new(),
         };
         let domains = self.settings().domains.iter();

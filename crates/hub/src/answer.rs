@@ -44,7 +44,7 @@ impl World {
 
     /// Sends a stanza that the server wrote, in the name that its `from` says.
     pub fn route_built(&mut self, built: &Built, to: &Jid) {
-        match Packet::built(built) {
+        match Packet::from_built(built) {
             Ok(packet) => self.route(&packet, to.as_ref()),
             Err(fault) => warn!(?fault, "the server wrote a stanza that its own scanner refuses"),
         }
@@ -81,7 +81,7 @@ impl World {
         match domain.and_then(|domain| self.catalogue.registry.iq(target, iq.payload.ns(), domain)) {
             Some((module, handler)) => {
                 self.sight_iq(&iq, Step::Goes, || format!("to the module {module}"));
-                self.tallied(module, |world| handler(world, iq));
+                self.call_module(module, |world| handler(world, iq));
             }
             None => {
                 self.sight_iq(&iq, Step::Noted, || "no active module handles such requests".into());

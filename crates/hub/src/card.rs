@@ -227,7 +227,7 @@ impl SessionCard {
     }
 
     /// Returns the card of a session with additional data from a journal.
-    pub(crate) fn recovered(mut self, stanzas: Vec<CardStanza>, counts: CardTally) -> Result<Self, CardError> {
+    pub(crate) fn with_journal(mut self, stanzas: Vec<CardStanza>, counts: CardTally) -> Result<Self, CardError> {
         let sent = (stanzas.len() as u32).saturating_sub(counts.unsent);
         self.stanzas = stanzas;
         // A card of another version can't continue; its stanzas are delivered as after the end of a
@@ -244,7 +244,7 @@ impl SessionCard {
     }
 
     /// Returns the stanzas for an outbox, of which the first `sent` were sent.
-    pub(crate) fn carried(&mut self, acknowledged: u32, sent: u32) -> Carried {
+    pub(crate) fn take_stanzas(&mut self, acknowledged: u32, sent: u32) -> Carried {
         let mut unacked: Vec<_> = std::mem::take(&mut self.stanzas).into_iter().map(CarriedStanza::from).collect();
         let waiting = unacked.split_off(unacked.len().min(sent as usize));
         Carried { acknowledged, unacked, waiting }
@@ -286,7 +286,7 @@ impl From<CardStanza> for CarriedStanza {
 
 /// Returns whether a text can stand in an attribute without being escaped.
 fn is_escaped(text: &str) -> bool {
-    !text.contains(['<', '>', '"', '\'']) && Packet::scanned(format!("<message a='{text}'/>").as_bytes()).is_ok()
+    !text.contains(['<', '>', '"', '\'']) && Packet::from_bytes(format!("<message a='{text}'/>").as_bytes()).is_ok()
 }
 
 /// The times at which stanzas came: each stanza's number in the order, and the time of day.
@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     fn packet(body: &str) -> Packet {
-        Packet::scanned(format!("<message from='a@x/r'><body>{body}</body></message>").as_bytes()).unwrap()
+        Packet::from_bytes(format!("<message from='a@x/r'><body>{body}</body></message>").as_bytes()).unwrap()
     }
 
     fn state() -> CardState {
@@ -373,7 +373,9 @@ mod tests {
                 sent: 0,
             },
             shown: CardShown {
-                presence: Some(Packet::scanned(b"<presence from='u@x/r'><priority>3</priority></presence>").unwrap()),
+                presence: Some(
+                    Packet::from_bytes(b"<presence from='u@x/r'><priority>3</priority></presence>").unwrap(),
+                ),
                 priority: 3,
                 reachable_since: 11,
             },
@@ -408,7 +410,7 @@ mod tests {
             let state = state();
             (state.shown.presence.map(|presence| presence.bytes().to_vec()), state.directed)
         });
-        let carried = read.carried(3, 2);
+        let carried = read.take_stanzas(3, 2);
         let bytes: Vec<_> = carried.unacked.iter().map(|stanza| stanza.packet.bytes().to_vec()).collect();
         assert_eq!(bytes, [packet("10").bytes(), packet("12").bytes()]);
     }
@@ -479,7 +481,7 @@ mod tests {
         }
         for presence in ["<presence from='v@x/r'/>", "<message from='u@x/r'/>", "<presence from='u@x/r' type='probe'/>"]
         {
-            let presence = Packet::scanned(presence.as_bytes()).unwrap();
+            let presence = Packet::from_bytes(presence.as_bytes()).unwrap();
             let found = read(&|state| state.shown.presence = Some(presence.clone()));
             assert!(matches!(found, Err(CardError::Malformed(_))), "{presence:?}");
         }

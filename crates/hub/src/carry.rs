@@ -34,7 +34,7 @@ impl World {
 
     /// Returns whether a session can continue in another process.
     pub fn is_lasting(&self, link: Link) -> bool {
-        let can_return = self.managed(link).is_some_and(|managed| managed.id.is_some());
+        let can_return = self.managed_session(link).is_some_and(|managed| managed.id.is_some());
         let is_alive = self.session_at(link).is_some_and(|session| !session.ending && !session.gone);
         can_return && is_alive && self.outboxes.is_portable(link) && self.luggage(link).is_some()
     }
@@ -44,7 +44,7 @@ impl World {
     pub fn part(&mut self, link: Link) -> bool {
         let Some(session) = self.reference(link).filter(|_| self.is_lasting(link)) else { return false };
         if !self.is_detached(link) {
-            let left_ms = self.managed(link).map_or(0, |managed| u64::from(managed.seconds) * 1000);
+            let left_ms = self.managed_session(link).map_or(0, |managed| u64::from(managed.seconds) * 1000);
             self.outboxes.detach(link);
             self.expect_back(session, left_ms);
             if let Some(found) = self.session_mut(session) {
@@ -132,7 +132,7 @@ impl World {
         }
         let peer = peer_of(link)?;
         let jid = self.address(link)?.clone();
-        let carried = self.outboxes.carried(link)?;
+        let carried = self.outboxes.carried_stanzas(link)?;
         let (until_ms, mut state) = self.state_of(link, peer)?;
         let is_settled = self.ledger(link).is_none_or(|ledger| ledger.handled() == ledger.sure());
         if !is_settled && !state.modules.iter().any(|(name, _)| name == RECOVERED) {
@@ -150,7 +150,7 @@ impl World {
     pub(crate) fn state_of(&mut self, link: Link, peer: SocketAddr) -> Option<(u64, CardState)> {
         let ledger = self.ledger(link)?;
         let (handled, doubtful) = (ledger.sure(), ledger.doubt());
-        let managed = self.managed(link)?;
+        let managed = self.managed_session(link)?;
         let (id, seconds) = (**managed.id.as_ref()?, managed.seconds);
         let stream = CardCounts { id, seconds, handled, doubtful, acknowledged: 0, sent: 0 };
         let session = self.session_at(link)?;

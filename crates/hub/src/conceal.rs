@@ -38,7 +38,12 @@ impl World {
 
     /// Continues with those of some accounts, here or offline, that don't conceal their presence
     /// from `asker`.
-    pub fn unconcealed(&mut self, asker: Jid, mut owners: Vec<Jid>, then: impl FnOnce(&mut World, Vec<Jid>) + 'static) {
+    pub fn retain_unconcealed(
+        &mut self,
+        asker: Jid,
+        mut owners: Vec<Jid>,
+        then: impl FnOnce(&mut World, Vec<Jid>) + 'static,
+    ) {
         let Some(document) = self.catalogue.registry.concealing().filter(|_| !owners.is_empty()) else {
             return then(self, owners);
         };
@@ -66,9 +71,9 @@ impl World {
     }
 
     /// Returns the bare JIDs of the contacts to whom a session may not send this probe.
-    pub(crate) fn shunned(&mut self, link: Link, probe: &Packet) -> BTreeSet<Box<str>> {
+    pub(crate) fn shunned_contacts(&mut self, link: Link, probe: &Packet) -> BTreeSet<Box<str>> {
         let owner = self.outboxes.address(link).filter(|_| self.has_documents(link));
-        let mut contacts = owner.map(|owner| self.watched(owner.bare())).unwrap_or_default();
+        let mut contacts = owner.map(|owner| self.watched_contacts(owner.bare())).unwrap_or_default();
         contacts.retain(|contact| self.leaving(link, probe, contact.as_ref()).is_none());
         contacts.iter().map(|contact| contact.as_str().into()).collect()
     }
@@ -89,16 +94,16 @@ impl World {
 
     /// Returns the same contacts without those who only see it by group.
     pub(crate) fn own_watchers(&self, account: JidRef<'_>) -> Vec<Jid> {
-        self.subscribed(account, |_, from| from)
+        self.contacts_by_subscription(account, |_, from| from)
     }
 
     /// Returns the contacts whose presence an account whose home this is sees by subscription.
     /// There are none if it has no session.
-    pub fn watched(&self, account: JidRef<'_>) -> Vec<Jid> {
-        self.subscribed(account, |to, _| to)
+    pub fn watched_contacts(&self, account: JidRef<'_>) -> Vec<Jid> {
+        self.contacts_by_subscription(account, |to, _| to)
     }
 
-    fn subscribed(&self, account: JidRef<'_>, wanted: impl Fn(bool, bool) -> bool) -> Vec<Jid> {
+    fn contacts_by_subscription(&self, account: JidRef<'_>, wanted: impl Fn(bool, bool) -> bool) -> Vec<Jid> {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
         let contacts = user.and_then(|user| self.people.users.get(user as usize)).map(|user| &*user.contacts);
         let wanted = contacts.unwrap_or_default().iter().filter(|contact| wanted(contact.to(), contact.from()));
@@ -182,7 +187,7 @@ impl World {
     }
 
     fn show_one_last(&mut self, asker: &Jid, last: &LastSeen) {
-        match Packet::scanned(&last.stanza) {
+        match Packet::from_bytes(&last.stanza) {
             Ok(packet) => {
                 let delay = delay::element(last.owner.as_str(), last.unix_ms);
                 self.route(&packet.with_child(&delay), asker.as_ref());

@@ -45,7 +45,7 @@ impl World {
     ) {
         let limits = self.catalogue.settings.roster;
         let WantedContact { contact, name, groups, is_removal } = wanted;
-        if is_removal && self.joined(owner.as_ref(), &contact, None).is_some() {
+        if is_removal && self.join_parts(owner.as_ref(), &contact, None).is_some() {
             return then(self, Ok(ContactOutcome::Shared));
         }
         let is_long = name.as_ref().is_some_and(|name| name.len() > limits.name_bytes)

@@ -121,7 +121,7 @@ impl Ledger {
 
     /// Continues the ledger of another process, with [its doubt](Ledger::doubt). A process that
     /// stops tells the client everything that is sure.
-    pub(crate) fn carried(handled: u32, doubtful: Option<u32>) -> Self {
+    pub(crate) fn continue_from(handled: u32, doubtful: Option<u32>) -> Self {
         Self { doubtful, ..Self::after(handled) }
     }
 
@@ -141,7 +141,7 @@ impl Ledger {
     /// the stanzas before this call from those after it.
     pub fn look(&mut self) -> u32 {
         if self.closing.as_ref().is_some_and(|closing| closing.charge.strong_count() == 0) {
-            self.closed();
+            self.settle_closed();
         }
         if !self.is_settled()
             && self.closing.is_none()
@@ -216,8 +216,8 @@ impl Ledger {
     }
 
     /// Closes the custody of everything that has come so far, and returns what to wait for until it
-    /// is settled; call [`Ledger::closed`] then. Returns `None` if a closed custody is already
-    /// being waited for.
+    /// is settled; call [`Ledger::settle_closed`] then. Returns `None` if a closed custody is
+    /// already being waited for.
     pub fn close(&mut self) -> Option<Awaited<()>> {
         if self.closing.is_some() {
             return None;
@@ -232,7 +232,7 @@ impl Ledger {
     }
 
     /// Marks the closed custody as settled. Returns whether the client has asked for that.
-    pub fn closed(&mut self) -> bool {
+    pub fn settle_closed(&mut self) -> bool {
         let Some(closing) = self.closing.take() else { return false };
         debug_assert!(closing.charge.strong_count() == 0, "a custody is settled when nobody has a share");
         debug_assert!(
@@ -299,20 +299,20 @@ pub struct Balance {
 
 impl Balance {
     /// Returns the number of stanzas once nobody is working on any of them; `None` before.
-    pub fn settled(&self) -> Option<u32> {
+    pub fn settled_count(&self) -> Option<u32> {
         self.charges.iter().all(|charge| charge.strong_count() == 0).then_some(self.handled)
     }
 
     /// Returns the number of stanzas that are acknowledged by now.
     pub fn sure(&self) -> u32 {
         let is_untold = self.has_refused.as_ref().is_some_and(|refused| refused.load(Ordering::Acquire));
-        self.settled().filter(|_| !is_untold).unwrap_or(self.sure)
+        self.settled_count().filter(|_| !is_untold).unwrap_or(self.sure)
     }
 
     /// Notes that the error of a message has come for the session, and nobody was there to
     /// hear of it.
     pub(crate) fn note_error(&self) {
-        if self.settled().is_none() {
+        if self.settled_count().is_none() {
             self.has_refused.iter().for_each(|refused| refused.store(true, Ordering::Release));
         }
     }
@@ -362,7 +362,7 @@ mod tests {
         assert!(!is_ready(&mut settled));
         drop(second);
         assert!(is_ready(&mut settled) && ledger.sure() == 0);
-        ledger.closed();
+        ledger.settle_closed();
         assert!(ledger.sure() == 2 && !ledger.is_settled());
         drop(third);
         assert!(ledger.is_settled() && ledger.sure() == 3);
@@ -374,7 +374,7 @@ mod tests {
         drop(ledger.count());
         ledger.asked = true;
         assert!(is_ready(&mut ledger.close().expect("something to wait for")));
-        assert!(ledger.closed() && !ledger.closed());
+        assert!(ledger.settle_closed() && !ledger.settle_closed());
         assert_eq!(ledger.sure(), 1);
     }
 
@@ -387,9 +387,9 @@ mod tests {
         drop(first);
         assert_eq!((ledger.look(), ledger.handled()), (8, 9));
         let balance = ledger.end();
-        assert_eq!((balance.sure(), balance.settled()), (8, None));
+        assert_eq!((balance.sure(), balance.settled_count()), (8, None));
         drop(second);
-        assert_eq!(balance.settled(), Some(9));
+        assert_eq!(balance.settled_count(), Some(9));
     }
 
     #[test]
@@ -399,7 +399,7 @@ mod tests {
         let _settled = ledger.close();
         ledger.take_back(2);
         drop(shares);
-        ledger.closed();
+        ledger.settle_closed();
         assert_eq!(ledger.sure(), 0);
         assert!(ledger.is_settled() && ledger.sure() == 0);
     }

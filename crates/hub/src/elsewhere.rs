@@ -99,7 +99,7 @@ impl ElsewhereContacts {
     }
 
     /// Returns the presence of all that are available.
-    pub(crate) fn shown(&self) -> impl Iterator<Item = &Packet> {
+    pub(crate) fn available_presence(&self) -> impl Iterator<Item = &Packet> {
         self.seen.values().filter_map(|seen| seen.presence.as_ref())
     }
 
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     fn presence(attributes: &str, status: &str) -> Packet {
-        Packet::scanned(format!("<presence{attributes}><status>{status}</status></presence>").as_bytes()).unwrap()
+        Packet::from_bytes(format!("<presence{attributes}><status>{status}</status></presence>").as_bytes()).unwrap()
     }
 
     fn jid(text: &str) -> Jid {
@@ -176,7 +176,7 @@ mod tests {
 
     fn is_new_at(elsewhere: &mut ElsewhereContacts, from: &str, packet: &Packet, now_ms: u64) -> bool {
         let is_new = elsewhere.is_new(&jid(from), packet, jid("romeo@a.example"), now_ms);
-        let bytes: usize = elsewhere.shown().map(|packet| packet.bytes().len()).sum();
+        let bytes: usize = elsewhere.available_presence().map(|packet| packet.bytes().len()).sum();
         assert_eq!(elsewhere.bytes, bytes, "{from}");
         is_new
     }
@@ -190,7 +190,7 @@ mod tests {
         assert!(is_new(&mut elsewhere, "a@b.example/d", &here), "another resource");
         let gone = presence(" type='unavailable'", "");
         assert_eq!([(); 2].map(|()| is_new(&mut elsewhere, "a@b.example/c", &gone)), [true, false]);
-        assert_eq!(elsewhere.shown().count(), 1);
+        assert_eq!(elsewhere.available_presence().count(), 1);
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
         }
         let gone = presence(" type='unavailable'", "");
         assert_eq!([(); 2].map(|()| is_new(&mut elsewhere, "a@b.example", &gone)), [true, false]);
-        assert_eq!(elsewhere.shown().count(), 3);
+        assert_eq!(elsewhere.available_presence().count(), 3);
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
         let mut elsewhere = ElsewhereContacts::default();
         let long = presence("", &"x".repeat(MOST_BYTES));
         assert!([(); 2].iter().all(|()| is_new(&mut elsewhere, "long@b.example/c", &long)));
-        assert_eq!(elsewhere.shown().count(), 0);
+        assert_eq!(elsewhere.available_presence().count(), 0);
         let here = presence("", "here");
         for number in 0..=MOST_CONTACTS {
             assert!(elsewhere.is_new(&jid(&format!("{number}@b.example/c")), &here, jid("romeo@a.example"), 0));

@@ -7,7 +7,7 @@ use crate::World;
 use crate::acting::Whereabouts;
 use crate::mail::Mail;
 use crate::passage::Notes;
-use crate::roll::{Roll, cut, push, remove, without};
+use crate::roll::{Roll, push, remove, remove_from_chunk, without};
 
 impl World {
     /// Adds an address, which must not be there already.
@@ -40,7 +40,10 @@ impl World {
                 }
                 found
             }
-            None => remove(&mut roll.others, jid) || roll.shards.iter_mut().any(|chunks| cut(chunks, hash, jid)),
+            None => {
+                remove(&mut roll.others, jid)
+                    || roll.shards.iter_mut().any(|chunks| remove_from_chunk(chunks, hash, jid))
+            }
         };
         roll.len -= usize::from(is_struck);
     }

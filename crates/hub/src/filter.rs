@@ -75,7 +75,7 @@ impl World {
             if !wanted.is_met(self, &passing, account) {
                 continue;
             }
-            match self.tallied(module, |world| call(world, Passage { packet: &passing, to, notes })) {
+            match self.call_module(module, |world| call(world, Passage { packet: &passing, to, notes })) {
                 Delivery::Pass => {}
                 Delivery::Taken => {
                     let why = || format!("by the module {module}: it refused it, or handles it itself");

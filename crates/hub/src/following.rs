@@ -34,8 +34,8 @@ pub struct FollowedSession {
 
 impl World {
     /// Returns the data about a session elsewhere; `None` for one that nobody can resume.
-    pub fn followed(&self, link: Link) -> Option<FollowedSession> {
-        let managed = self.managed(link)?;
+    pub fn followed_session(&self, link: Link) -> Option<FollowedSession> {
+        let managed = self.managed_session(link)?;
         let id = **managed.id.as_ref()?;
         let (sent, _) = self.outboxes.sent_and_unacknowledged(link)?;
         Some(FollowedSession {
@@ -78,7 +78,7 @@ impl World {
         let user = self.user_named(self.hash(jid.bare_str()), jid.bare_str());
         let link = self.find_resource(user, jid.resource()?)?;
         let is_alive = self.session_at(link).is_some_and(|session| !session.ending && !session.gone);
-        let managed = self.managed(link).filter(|_| is_alive && line != 0)?;
+        let managed = self.managed_session(link).filter(|_| is_alive && line != 0)?;
         (self.line(link) == line && managed.id.as_deref() == Some(id)).then_some(link)
     }
 

@@ -110,7 +110,7 @@ impl World {
         let bounds = self.module_of(link, management::MODULE).map(bounds_of);
         let ends = is_taken || state.is_none() || bounds.is_none() || card.jid.resource().is_none();
         let sent = state.as_ref().map_or((0, 0), |state| (state.stream.acknowledged, state.stream.sent));
-        let carried = card.carried(sent.0, sent.1);
+        let carried = card.take_stanzas(sent.0, sent.1);
         self.outboxes.carry_on(link, carried, bounds.unwrap_or(UnackedBounds { stanzas: 0, bytes: 0 }));
         if state.as_ref().is_some_and(|state| state.modules.iter().any(|(name, _)| name == RECOVERED)) {
             self.set_recovered(session);
@@ -140,7 +140,7 @@ impl World {
             rare.lang = lang.map(String::into_boxed_str);
             rare.directed = directed.into_iter().collect();
             let CardCounts { id, seconds, handled, doubtful, .. } = stream;
-            let (ledger, id) = (Ledger::carried(handled, doubtful), (!ends).then(|| Box::new(id)));
+            let (ledger, id) = (Ledger::continue_from(handled, doubtful), (!ends).then(|| Box::new(id)));
             let managed = ManagedSession { ledger, id, seconds, turn: 0, until_ms: 0 };
             rare.managed = Some(Box::new(managed));
         }
@@ -306,7 +306,7 @@ impl World {
         (found.presence, found.priority, found.reachable_since) = (presence, priority, reachable_since);
         let is_over = found.ending || ends;
         self.unpack(session.link, &modules);
-        let managed = self.managed(session.link);
+        let managed = self.managed_session(session.link);
         let promised_ms = managed.map_or(0, |managed| u64::from(managed.seconds) * 1000);
         // Its client may have come already, and gone again.
         let has_returned = !self.is_detached(session.link) || managed.is_some_and(|managed| managed.until_ms > 0);
@@ -369,7 +369,7 @@ impl World {
 fn plain_presence(jid: &Jid) -> Option<Packet> {
     let mut presence = Writer::new("presence");
     presence.attr("from", jid.as_str());
-    Packet::built(&presence.finish()).ok()
+    Packet::from_built(&presence.finish()).ok()
 }
 
 /// Accounts and memos of a shard that are being worked on at a time. All shards together stay

@@ -196,7 +196,7 @@ impl World {
     ) -> Option<Packet> {
         let session = self.session_at(link)?;
         let lang = session.rare.as_ref().and_then(|rare| rare.lang.as_deref());
-        let packet = Packet::stamped(stanza, type_, from.as_str(), lang);
+        let packet = Packet::from_session(stanza, type_, from.as_str(), lang);
         Some(if self.may_repeat(link) { packet.again() } else { packet })
     }
 
@@ -250,7 +250,7 @@ impl World {
         // request.
         reply.attr("type", "error").opt_attr("id", stanza.id().as_deref()).opt_attr("from", stanza.to().as_deref());
         error.write(&mut reply);
-        if let Ok(packet) = Packet::built(&reply.finish()) {
+        if let Ok(packet) = Packet::from_built(&reply.finish()) {
             self.push(link, &packet, rookery_fanout::To::Full);
         }
     }

@@ -171,20 +171,20 @@ pub(crate) fn before((node, incarnation): MovesProcess, from: u32) -> Vec<MovesP
 
 /// Returns the name of the field that has the state of a session.
 pub(crate) fn state_field(jid: &Jid) -> Vec<u8> {
-    named(STATE, jid.as_str())
+    field_name(STATE, jid.as_str())
 }
 
 /// Returns the name of the field that has its counts.
 pub(crate) fn counts_field(jid: &Jid) -> Vec<u8> {
-    named(COUNTS, jid.as_str())
+    field_name(COUNTS, jid.as_str())
 }
 
 /// Returns the name of the field that has what modules hand on at the home of a text.
 pub(crate) fn memos_field(home: &str) -> Vec<u8> {
-    named(LETTERS, home)
+    field_name(LETTERS, home)
 }
 
-fn named(kind: u8, name: &str) -> Vec<u8> {
+fn field_name(kind: u8, name: &str) -> Vec<u8> {
     let mut field = vec![kind];
     field.extend_from_slice(name.as_bytes());
     field

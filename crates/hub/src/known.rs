@@ -42,7 +42,7 @@ impl World {
         self.wait_in_lane(session, roster, move |world, roster| {
             let loaded = roster.map(|roster| {
                 if let Some(at_hand) = world.at_hand_mut(account.as_ref()) {
-                    at_hand.roster = Some(Box::new(known(roster)));
+                    at_hand.roster = Some(Box::new(known_items(roster)));
                 }
             });
             then(world, loaded);
@@ -63,7 +63,7 @@ impl World {
         let roster = self.stores.rosters.get(account.as_ref());
         let go_on = move |world: &mut World, roster: Result<Roster, StoreError>| {
             let loaded = roster.map(|roster| {
-                at_hand.roster = Some(Box::new(known(roster)));
+                at_hand.roster = Some(Box::new(known_items(roster)));
                 at_hand
             });
             then(world, loaded);
@@ -87,7 +87,7 @@ impl World {
     }
 }
 
-fn known(roster: Roster) -> KnownItems {
+fn known_items(roster: Roster) -> KnownItems {
     roster.items.into_iter().map(|item| (item.jid.clone(), slim(item))).collect()
 }
 

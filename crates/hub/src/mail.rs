@@ -36,7 +36,7 @@ pub(crate) enum Mail {
     Route { to: Jid, packet: Packet },
     /// A stanza for many addresses, bare or full, whose home is the receiving shard.
     Copies {
-        #[serde(serialize_with = "shared")]
+        #[serde(serialize_with = "write_shared")]
         to: Arc<Addresses>,
         packet: Packet,
     },
@@ -50,10 +50,10 @@ pub(crate) enum Mail {
     /// §4.3).
     Probe { from: Jid, to: Addresses },
     /// A memo of a module to itself on the receiving shard.
-    Memo(#[serde(serialize_with = "written")] Box<dyn CarriedMemo>),
+    Memo(#[serde(serialize_with = "write_memo")] Box<dyn CarriedMemo>),
     /// A question to the receiving shard, and where its answer belongs.
     Question {
-        #[serde(serialize_with = "asked")]
+        #[serde(serialize_with = "write_question")]
         question: Box<dyn CarriedQuestion>,
         asker: AnswerPlace,
     },
@@ -136,19 +136,19 @@ pub(crate) enum ReadMail<'a> {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct NamedValue<'a>(pub(crate) &'a str, #[serde(borrow)] pub(crate) &'a Bytes);
 
-fn shared<S: Serializer>(names: &Arc<Addresses>, serializer: S) -> Result<S::Ok, S::Error> {
+fn write_shared<S: Serializer>(names: &Arc<Addresses>, serializer: S) -> Result<S::Ok, S::Error> {
     names.serialize(serializer)
 }
 
-fn written<S: Serializer>(memo: &impl AsRef<dyn CarriedMemo>, serializer: S) -> Result<S::Ok, S::Error> {
-    named(memo.as_ref().name(), memo.as_ref().encode(), serializer)
+fn write_memo<S: Serializer>(memo: &impl AsRef<dyn CarriedMemo>, serializer: S) -> Result<S::Ok, S::Error> {
+    write_named(memo.as_ref().name(), memo.as_ref().encode(), serializer)
 }
 
-fn asked<S: Serializer>(question: &impl AsRef<dyn CarriedQuestion>, serializer: S) -> Result<S::Ok, S::Error> {
-    named(question.as_ref().name(), question.as_ref().encode(), serializer)
+fn write_question<S: Serializer>(question: &impl AsRef<dyn CarriedQuestion>, serializer: S) -> Result<S::Ok, S::Error> {
+    write_named(question.as_ref().name(), question.as_ref().encode(), serializer)
 }
 
-fn named<S: Serializer>(name: &str, bytes: Result<Vec<u8>, Malformed>, serializer: S) -> Result<S::Ok, S::Error> {
+fn write_named<S: Serializer>(name: &str, bytes: Result<Vec<u8>, Malformed>, serializer: S) -> Result<S::Ok, S::Error> {
     let bytes = bytes.map_err(serde::ser::Error::custom)?;
     NamedValue(name, Bytes::new(&bytes)).serialize(serializer)
 }

@@ -46,7 +46,7 @@ impl EndedSessions {
 
     /// Returns how many stanzas of a session that has ended are acknowledged, unless its client was
     /// told more.
-    pub(crate) fn handled(&self, owner: &Jid, id: &str) -> Option<u32> {
+    pub(crate) fn handled_of(&self, owner: &Jid, id: &str) -> Option<u32> {
         let id = digest(id);
         let found = self.0.iter().rev().find(|(ended, of, _)| **ended == id && of == owner);
         found.and_then(|(.., balance)| balance.tellable())

@@ -31,7 +31,7 @@
 use rookery_base::Transport;
 use rookery_fanout::{Asking, Attention, Link, Packet, TooHigh, UnackedBounds};
 use rookery_jid::Jid;
-use rookery_stream::c2s::{Enable, Features, failed};
+use rookery_stream::c2s::{Enable, Features, failed_reply};
 use rookery_stream::error::{Condition, StreamError};
 use rookery_xml::{Built, Kind, Stanza, Writer, ns};
 
@@ -75,8 +75,8 @@ impl World {
     /// stream, so they don't wait behind stanzas; others end the stream.
     pub(crate) fn element(&mut self, link: Link, element: Stanza<'_>) {
         match (&*element.ns(), element.name()) {
-            (ns::SM, "r") if self.managed(link).is_some() => self.say_handled(link),
-            (ns::SM, "a") if self.managed(link).is_some() => {
+            (ns::SM, "r") if self.managed_session(link).is_some() => self.say_handled(link),
+            (ns::SM, "a") if self.managed_session(link).is_some() => {
                 match attribute(element, "h").and_then(|h| h.parse().ok()) {
                     Some(h) => {
                         if let Err(error) = self.acknowledge(link, h) {
@@ -86,19 +86,20 @@ impl World {
                     None => self.close(link, StreamError::BadFormat, "an acknowledgement needs a count"),
                 }
             }
-            (ns::SM, "enable") if self.managed(link).is_none() => {
+            (ns::SM, "enable") if self.managed_session(link).is_none() => {
                 let enable =
                     Enable::read(attribute(element, "resume").as_deref(), attribute(element, "max").as_deref());
-                let answer = self.enable(link, enable, false).unwrap_or_else(|condition| failed(&condition, None));
+                let answer =
+                    self.enable(link, enable, false).unwrap_or_else(|condition| failed_reply(&condition, None));
                 self.outboxes.push_element(link, &Packet::element(&answer));
             }
             // §3: a second attempt gets a reply and ends the stream.
             (ns::SM, "enable") => {
-                self.outboxes.push_element(link, &Packet::element(&failed(&Condition::UnexpectedRequest, None)));
+                self.outboxes.push_element(link, &Packet::element(&failed_reply(&Condition::UnexpectedRequest, None)));
                 self.close(link, StreamError::PolicyViolation, "stream management is enabled already");
             }
             (ns::SM, _) => {
-                self.outboxes.push_element(link, &Packet::element(&failed(&Condition::UnexpectedRequest, None)));
+                self.outboxes.push_element(link, &Packet::element(&failed_reply(&Condition::UnexpectedRequest, None)));
             }
             (ns::CSI, name @ ("active" | "inactive")) if self.module_of(link, CLIENT_STATE).is_some() => {
                 self.outboxes.set_active(link, name == "active");
@@ -122,7 +123,7 @@ impl World {
         let options = self.module_of(link, MODULE).filter(|_| !is_managed_otherwise);
         let options = options.ok_or(Condition::FeatureNotImplemented)?;
         let bounds = bounds_of(options);
-        let seconds = enable.max.unwrap_or(u32::MAX).min(bounded(options, RESUME_SECONDS));
+        let seconds = enable.max.unwrap_or(u32::MAX).min(bound(options, RESUME_SECONDS));
         let id = (enable.resume && seconds > 0).then(|| format!("{}{}", self.unique_text(), self.unique_text()));
         let mut answer = Writer::with_ns("enabled", ns::SM);
         if let Some(id) = &id {
@@ -154,7 +155,7 @@ impl World {
             self.set_carbons(session, true);
         }
         let enabled = features.enable.map(|enable| self.enable(link, enable, true));
-        enabled.map(|enabled| enabled.unwrap_or_else(|condition| failed(&condition, None))).into_iter().collect()
+        enabled.map(|enabled| enabled.unwrap_or_else(|condition| failed_reply(&condition, None))).into_iter().collect()
     }
 
     /// Tells a client how many of its stanzas are handled (§4): at once if the store has all that
@@ -196,7 +197,7 @@ impl World {
             return;
         }
         let Some(ledger) = self.ledger(session.link) else { return };
-        let (was_asked, is_asked) = (ledger.closed(), ledger.asked);
+        let (was_asked, is_asked) = (ledger.settle_closed(), ledger.asked);
         self.outboxes.note(session.link);
         let is_settled = is_asked && self.is_settled(session.link);
         if was_asked || is_settled {
@@ -348,7 +349,8 @@ impl World {
         managed.until_ms = until_ms;
         let turn = managed.turn;
         self.after(left_ms, move |world| {
-            let is_same = |world: &World| world.managed(session.link).is_some_and(|managed| managed.turn == turn);
+            let is_same =
+                |world: &World| world.managed_session(session.link).is_some_and(|managed| managed.turn == turn);
             if world.session(session).is_some_and(|session| !session.ending) && is_same(world) {
                 world.closed(session.link);
             }
@@ -363,7 +365,7 @@ impl World {
     /// Returns for how long a session has waited for its client, and for how long it still will, in
     /// milliseconds; `None` if it has a connection.
     pub fn absence(&self, link: Link) -> Option<(u64, u64)> {
-        let managed = self.managed(link).filter(|_| self.is_detached(link))?;
+        let managed = self.managed_session(link).filter(|_| self.is_detached(link))?;
         let left_ms = managed.until_ms.saturating_sub(self.clock.now_ms);
         Some(((u64::from(managed.seconds) * 1000).saturating_sub(left_ms), left_ms))
     }
@@ -372,7 +374,7 @@ impl World {
     /// and then send unacknowledged stanzas again.
     pub fn longest_absence_ms(&self) -> u64 {
         let domains = self.catalogue.settings.domains.iter();
-        let seconds = domains.filter_map(|domain| Some(bounded(domain.module(MODULE)?, RESUME_SECONDS)));
+        let seconds = domains.filter_map(|domain| Some(bound(domain.module(MODULE)?, RESUME_SECONDS)));
         u64::from(seconds.max().unwrap_or(0)) * 1000 + DOUBTED_MS
     }
 
@@ -386,11 +388,12 @@ impl World {
             return Err(NotResumed { condition: Condition::FeatureNotImplemented, handled: None });
         }
         let wanted = digest(id);
-        let has_id = |&link: &Link| self.managed(link).is_some_and(|managed| managed.id.as_deref() == Some(&wanted));
+        let has_id =
+            |&link: &Link| self.managed_session(link).is_some_and(|managed| managed.id.as_deref() == Some(&wanted));
         let found = self.links_of(account.as_ref()).into_iter().find(has_id);
         found.ok_or_else(|| NotResumed {
             condition: Condition::ItemNotFound,
-            handled: self.people.ended.handled(account, id),
+            handled: self.people.ended.handled_of(account, id),
         })
     }
 
@@ -433,7 +436,7 @@ impl World {
         links.iter().copied().find(|&link| self.is_detached(link))
     }
 
-    pub(crate) fn managed(&self, link: Link) -> Option<&ManagedSession> {
+    pub(crate) fn managed_session(&self, link: Link) -> Option<&ManagedSession> {
         self.session_at(link)?.rare.as_ref()?.managed.as_deref()
     }
 
@@ -452,10 +455,10 @@ impl World {
 
 /// Returns the bounds of sessions with stream management.
 pub(crate) fn bounds_of(options: &Options) -> UnackedBounds {
-    UnackedBounds { stanzas: bounded(options, MAX_STANZAS), bytes: bounded(options, MAX_BYTES) }
+    UnackedBounds { stanzas: bound(options, MAX_STANZAS), bytes: bound(options, MAX_BYTES) }
 }
 
-fn bounded(options: &Options, key: &str) -> u32 {
+fn bound(options: &Options, key: &str) -> u32 {
     u32::try_from(options.number(key)).unwrap_or(u32::MAX)
 }
 

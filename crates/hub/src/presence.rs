@@ -25,7 +25,7 @@ impl World {
                 let packet = self.stamp(link, stanza, type_);
                 self.become_unavailable(link, packet);
             }
-            (StanzaType::Available | StanzaType::Unavailable, Some(to)) => self.directed(link, stanza, type_, to),
+            (StanzaType::Available | StanzaType::Unavailable, Some(to)) => self.send_directed(link, stanza, type_, to),
             (StanzaType::Error | StanzaType::Probe, Some(to)) => {
                 if let Some(packet) = self.stamp(link, stanza, type_) {
                     self.route_from(link, &packet, to);
@@ -176,7 +176,7 @@ impl World {
         let Some(user) = self.session_at(link).map(|session| session.user) else { return };
         let Some(from) = self.outboxes.address(link).cloned() else { return };
         let Some(probe) = probe(&from) else { return };
-        let shunned = self.shunned(link, &probe);
+        let shunned = self.shunned_contacts(link, &probe);
         if self.federates() {
             let away = self.contacts_away(user, SessionContact::to, &shunned);
             away.into_values().flatten().for_each(|contact| self.route_away(&probe, contact.as_ref()));
@@ -200,7 +200,7 @@ impl World {
         let found = available.into_iter().find(|(_, session)| session.is_available());
         let Some((link, user)) = found.map(|(link, session)| (link, session.user)) else { return 0 };
         let Some(probe) = probe(account) else { return 0 };
-        let shunned = self.shunned(link, &probe);
+        let shunned = self.shunned_contacts(link, &probe);
         let away: Vec<_> = self.contacts_away(user, SessionContact::to, &shunned).into_values().flatten().collect();
         away.iter().for_each(|contact| self.route_away(&probe, contact.as_ref()));
         away.len()
@@ -377,7 +377,7 @@ impl World {
 
     /// Handles directed presence (§4.6), whose recipients are told when the resource becomes
     /// unavailable.
-    fn directed(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: JidRef<'_>) {
+    fn send_directed(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: JidRef<'_>) {
         let Some(packet) = self.stamp(link, stanza, type_) else { return };
         // A service that passes presence on remembers the recipients itself: nobody is present at
         // the service's own address, nor at that of a domain.
@@ -515,7 +515,7 @@ impl World {
 /// beginning of a long status.
 fn last_word(packet: &Packet, address: &Jid, owner: &Jid) -> Vec<u8> {
     if packet.bytes().len() <= LAST_WORD {
-        return packet.addressed(owner.as_str());
+        return packet.with_to(owner.as_str());
     }
     let mut word = Writer::new("presence");
     word.attr("type", "unavailable").attr("from", address.as_str()).attr("to", owner.as_str());
@@ -534,14 +534,14 @@ const AWAY: usize = 512;
 fn unavailable(address: &Jid) -> Option<Packet> {
     let mut presence = Writer::new("presence");
     presence.attr("type", "unavailable").attr("from", address.as_str());
-    Packet::built(&presence.finish()).ok()
+    Packet::from_built(&presence.finish()).ok()
 }
 
 /// Returns a probe in the name of a resource or an account (§4.3.1).
 pub(crate) fn probe(from: &Jid) -> Option<Packet> {
     let mut presence = Writer::new("presence");
     presence.attr("type", "probe").attr("from", from.as_str());
-    Packet::built(&presence.finish()).ok()
+    Packet::from_built(&presence.finish()).ok()
 }
 
 /// Returns the priority that a presence states (§4.7.2.3): zero if it states none, `None` if it is

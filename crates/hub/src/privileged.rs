@@ -101,7 +101,7 @@ impl World {
         if self.privileges(&component).is_some_and(Privileges::sees_contacts) {
             let is_of_others =
                 |packet: &&Packet| packet.sender().is_some_and(|from| from.domain() != component.domain());
-            presence.extend(self.out.elsewhere.shown().filter(is_of_others).cloned());
+            presence.extend(self.out.elsewhere.available_presence().filter(is_of_others).cloned());
         }
         self.show_some_to(component, presence);
     }
@@ -157,7 +157,7 @@ impl World {
         let message = in_client(message.ok_or(Condition::Forbidden)?);
         let account = account_of(message.attr("from"), to)?;
         let to = message.attr("to").and_then(|to| Jid::parse(to).ok()).ok_or(Condition::BadRequest)?;
-        let message = stamped(&message, &account).ok_or(Condition::BadRequest)?;
+        let message = stamp(&message, &account).ok_or(Condition::BadRequest)?;
         self.send_memo_home(account.as_ref(), Deputy::Message(message, to));
         Ok(())
     }
@@ -203,7 +203,7 @@ impl World {
             None => account.clone(),
         };
         let id = packet.id().ok_or(Condition::BadRequest)?.into_owned();
-        let request = stamped(&iq, &account).ok_or(Condition::BadRequest)?;
+        let request = stamp(&iq, &account).ok_or(Condition::BadRequest)?;
         let memo = Deputy::Request { component, id, account: account.clone(), to: target, request };
         self.send_memo_home(account.as_ref(), memo);
         Ok(())
@@ -306,11 +306,11 @@ fn account_of(from: Option<&str>, server: JidRef<'_>) -> Result<Jid, Condition> 
 }
 
 /// Returns a stanza in the name of an account.
-fn stamped(element: &Element, account: &Jid) -> Option<Packet> {
+fn stamp(element: &Element, account: &Jid) -> Option<Packet> {
     let built = Writer::write(element);
     let stanza = Stanza::parse(built.bytes(), &Limits::AFTER_LOGIN).ok()?;
     let type_ = StanzaType::of(stanza.kind(), stanza.raw_type().map(|raw| raw.bytes))?;
-    Some(Packet::stamped(stanza, type_, account.as_str(), None))
+    Some(Packet::from_session(stanza, type_, account.as_str(), None))
 }
 
 /// Returns an element with everything in a namespace of stanzas moved to that of clients: a

@@ -174,7 +174,7 @@ fn card_of(fields: SessionFields) -> Result<Option<Vec<u8>>, crate::CardError> {
     let stanzas = fields.stanzas.into_values().map(|stanza| postcard::from_bytes::<CardStanza>(&stanza));
     let stanzas = stanzas.collect::<Result<Vec<_>, _>>().map_err(malformed)?;
     let Card::Session(card) = Card::decode(&state)? else { return Ok(None) };
-    let card: SessionCard = card.recovered(stanzas, counts)?;
+    let card: SessionCard = card.with_journal(stanzas, counts)?;
     Card::Session(Box::new(card)).encode().map(Some)
 }
 

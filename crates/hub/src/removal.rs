@@ -147,7 +147,7 @@ impl World {
             Ok(()) => iq.result(),
             Err(error) => self.refusal(iq, error),
         };
-        match Packet::built(&reply.finish()) {
+        match Packet::from_built(&reply.finish()) {
             Ok(packet) => _ = self.push(session.link, &packet, To::Full),
             Err(fault) => warn!(?fault, "the server wrote a stanza that its own scanner refuses"),
         }

@@ -65,7 +65,7 @@ pub(crate) fn remove(jids: &mut Vec<Jid>, jid: JidRef<'_>) -> bool {
 
 /// Removes a name from its chunk. Chunks that have become small are filled from the last one, so
 /// that the number of chunks stays in proportion to that of names.
-pub(crate) fn cut(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: JidRef<'_>) -> bool {
+pub(crate) fn remove_from_chunk(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: JidRef<'_>) -> bool {
     let has = |names: &Addresses| names.iter().any(|(other, name)| other == hash && name == jid.as_str());
     let Some(at) = chunks.iter().position(|names| has(names)) else { return false };
     let cut = chunks.get(at).map(|names| without(names, &[(hash, jid.as_str())]));
@@ -124,7 +124,7 @@ mod tests {
                 if comes && wanted.insert(name.to_string()) {
                     push(&mut chunks, number, name.as_str());
                 } else if !comes {
-                    prop_assert_eq!(cut(&mut chunks, number, name.as_ref()), wanted.remove(name.as_str()));
+                    prop_assert_eq!(remove_from_chunk(&mut chunks, number, name.as_ref()), wanted.remove(name.as_str()));
                 }
             }
             prop_assert_eq!(all(&chunks), wanted.iter().cloned().collect::<Vec<_>>());

@@ -112,7 +112,7 @@ impl World {
 
     /// Sends a session the reply to its request, after earlier stanzas.
     fn roster_reply(&mut self, session: SessionRef, reply: Writer) {
-        match Packet::built(&reply.finish()) {
+        match Packet::from_built(&reply.finish()) {
             Ok(packet) if self.session(session).is_some() => _ = self.push_paced(session.link, &packet, To::Full),
             Ok(_) => {}
             Err(fault) => warn!(?fault, "the server wrote a roster that its own scanner refuses"),
@@ -195,7 +195,7 @@ impl World {
             return self.reply_error(&iq, Condition::NotAllowed);
         }
         let is_removal = wanted.remove;
-        if is_removal && self.joined(iq.to.as_ref(), &contact, None).is_some() {
+        if is_removal && self.join_parts(iq.to.as_ref(), &contact, None).is_some() {
             // The operator wants it there.
             return self.reply_error(&iq, Condition::NotAllowed);
         }
@@ -293,9 +293,9 @@ impl World {
         let version = (!self.has_shared(owner)).then_some(changed.version);
         let change = match change {
             RosterChange::Put(item) => {
-                RosterChange::Put(self.joined(owner.as_ref(), contact, Some(item.clone())).unwrap_or(item))
+                RosterChange::Put(self.join_parts(owner.as_ref(), contact, Some(item.clone())).unwrap_or(item))
             }
-            RosterChange::Removed(jid) => match self.joined(owner.as_ref(), contact, None) {
+            RosterChange::Removed(jid) => match self.join_parts(owner.as_ref(), contact, None) {
                 Some(item) => RosterChange::Put(item),
                 None => RosterChange::Removed(jid),
             },
@@ -374,7 +374,7 @@ fn same_to_clients(a: &RosterItem, b: &RosterItem) -> bool {
 
 /// Returns a roster push (§2.1.6), which is built once for all resources that get it.
 fn push(id: &str, version: Option<u64>, change: &RosterChange) -> Option<Packet> {
-    Packet::built(&write_push(None, id, version, change).finish()).ok()
+    Packet::from_built(&write_push(None, id, version, change).finish()).ok()
 }
 
 /// Writes a roster push. For recipients other than the owner's resources, it is from the owner.

@@ -151,7 +151,7 @@ impl World {
         match Destination::without_session(packet.type_(), to) {
             Destination::Account => {
                 if !self.push_to_account(user, packet) && packet.type_() != StanzaType::Headline {
-                    self.undelivered(Passage { packet, to, notes });
+                    self.offer_undelivered(Passage { packet, to, notes });
                 }
             }
             Destination::Refused => self.bounce(packet, to, Condition::ServiceUnavailable.into()),
@@ -188,7 +188,7 @@ impl World {
 
     /// Offers a message that no resource takes to the modules; if none keeps it, its sender hears
     /// of it.
-    fn undelivered(&mut self, passage: Passage<'_>) {
+    fn offer_undelivered(&mut self, passage: Passage<'_>) {
         let (packet, to) = (passage.packet, passage.to);
         if self.call_undelivered(passage) == Verdict::Pass {
             self.bounce(packet, to, Condition::ServiceUnavailable.into());

@@ -168,7 +168,7 @@ impl Settings {
 
     /// Returns all accounts that the configuration names, in any option of any domain. Each of them
     /// has some right, or speaks for the operator, even before the account exists.
-    pub fn named(&self) -> impl Iterator<Item = Jid> + '_ {
+    pub fn accounts_named(&self) -> impl Iterator<Item = Jid> + '_ {
         let modules = self.domains.iter().flat_map(|domain| domain.modules.values());
         let texts = modules.flat_map(|options| options.values.values()).flat_map(Value::texts);
         // A text may be an address, or have some among other words, as groups have.

@@ -273,7 +273,7 @@ impl World {
     }
 
     /// Returns one item of an account as its clients see it: its own part, and its part by group.
-    pub fn joined(&self, owner: JidRef<'_>, contact: &Jid, own: Option<RosterItem>) -> Option<RosterItem> {
+    pub fn join_parts(&self, owner: JidRef<'_>, contact: &Jid, own: Option<RosterItem>) -> Option<RosterItem> {
         let shared = self.shared_contacts(owner);
         let Some(shared) = shared.filter(|_| contact.is_bare() && *contact != owner.bare()) else { return own };
         match (own, (shared.item)(self, owner, contact.as_ref())) {

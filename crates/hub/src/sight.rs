@@ -58,7 +58,7 @@ impl<'a> SightedStanza<'a> {
 
     fn first(&self, has_contents: bool) -> First {
         let Some(stanza) = &self.stanza else { return First::default() };
-        let mut content = if has_contents { shown(stanza) } else { outline(stanza) };
+        let mut content = if has_contents { text_of(stanza) } else { outline(stanza) };
         content.truncate(content.floor_char_boundary(MOST_CONTENT));
         First { bytes: stanza.bytes().len(), content }
     }
@@ -379,7 +379,7 @@ fn outline(stanza: &Stanza<'_>) -> String {
 }
 
 /// Returns a stanza with its texts but passwords.
-fn shown(stanza: &Stanza<'_>) -> String {
+fn text_of(stanza: &Stanza<'_>) -> String {
     let element = without_passwords(&Element::read(stanza));
     String::from_utf8_lossy(Writer::write(&element).bytes()).into_owned()
 }

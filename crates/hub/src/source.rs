@@ -61,7 +61,7 @@ pub trait Source: Send + Sync + fmt::Debug {
     }
 
     /// Returns the statistics of its questions since the start.
-    fn seen(&self) -> Vec<SourceSeen> {
+    fn statistics(&self) -> Vec<SourceSeen> {
         Vec::new()
     }
 

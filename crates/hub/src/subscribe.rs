@@ -166,7 +166,7 @@ impl World {
                 return;
             }
             // Earlier versions kept requests as they came.
-            match Packet::scanned(&request(stored(stanza).as_ref(), contact, &owner)) {
+            match Packet::from_bytes(&request(read_stored(stanza).as_ref(), contact, &owner)) {
                 Ok(packet) => _ = self.push_paced(session.link, &packet, To::Bare),
                 Err(fault) => warn!(account = %owner, %contact, ?fault, "a stored request is damaged"),
             }
@@ -189,7 +189,7 @@ impl World {
 }
 
 /// Returns a request out of the store; `None` if it is damaged.
-fn stored(stanza: &[u8]) -> Option<Stanza<'_>> {
+fn read_stored(stanza: &[u8]) -> Option<Stanza<'_>> {
     Stanza::parse(stanza, &Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN }).ok()
 }
 
@@ -233,8 +233,9 @@ mod tests {
     #[test]
     fn of_a_request_what_its_owner_needs_is_kept() {
         let (contact, owner) = (Jid::parse("a@x").unwrap(), Jid::parse("b@x").unwrap());
-        let kept =
-            |stanza: &str| String::from_utf8(request(stored(stanza.as_bytes()).as_ref(), &contact, &owner)).unwrap();
+        let kept = |stanza: &str| {
+            String::from_utf8(request(read_stored(stanza.as_bytes()).as_ref(), &contact, &owner)).unwrap()
+        };
         let stanza = "<presence from='a@x' type='subscribe' id='1' xml:lang='de'><status>hi &amp; so on</status>\
              <nick xmlns='http://jabber.org/protocol/nick'>A</nick><x xmlns='urn:x'>x</x></presence>";
         let short = "<presence type='subscribe' from='a@x' to='b@x' id='1' xml:lang='de'><status>hi &amp; so on</status>\

@@ -21,7 +21,7 @@ impl World {
 
     /// Makes a call of a module.
     #[inline]
-    pub(crate) fn tallied<T>(&mut self, module: &'static str, call: impl FnOnce(&mut World) -> T) -> T {
+    pub(crate) fn call_module<T>(&mut self, module: &'static str, call: impl FnOnce(&mut World) -> T) -> T {
         if self.clock.now_ms >= self.tally.until_ms && !self.counters.path.is_measured() {
             return call(self);
         }

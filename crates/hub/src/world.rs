@@ -277,7 +277,7 @@ impl World {
     /// No module declares the type: a mistake in the module that asks, whatever peers send.
     #[track_caller]
     pub fn state<T: 'static>(&self) -> &T {
-        self.catalogue.states.get().unwrap_or_else(|| undeclared::<T>())
+        self.catalogue.states.get().unwrap_or_else(|| panic_undeclared::<T>())
     }
 
     /// Returns the value of this type for a change.
@@ -286,7 +286,7 @@ impl World {
     /// As [`World::state`].
     #[track_caller]
     pub fn state_mut<T: 'static>(&mut self) -> &mut T {
-        self.catalogue.states.get_mut().unwrap_or_else(|| undeclared::<T>())
+        self.catalogue.states.get_mut().unwrap_or_else(|| panic_undeclared::<T>())
     }
 
     /// Returns a share in the custody of the current work, for work that is deferred without
@@ -418,6 +418,6 @@ impl World {
 }
 
 #[track_caller]
-fn undeclared<T>() -> ! {
+fn panic_undeclared<T>() -> ! {
     panic!("no module declares the state {}", type_name::<T>())
 }

@@ -114,20 +114,20 @@ impl HookStage {
     }
 
     /// Returns the calls that the spies have recorded since the last call.
-    fn seen(&mut self) -> Vec<String> {
+    fn take_seen(&mut self) -> Vec<String> {
         std::mem::take(&mut self.world.state_mut::<HookSeen>().0)
     }
 
     fn available(&mut self) {
         let _ = self.world.stanza(Link(0), Stanza::parse(b"<presence/>", &Limits::AFTER_LOGIN).unwrap());
         while self.world.run_tasks() {}
-        self.seen();
+        self.take_seen();
     }
 
     fn say(&mut self, to: &str) -> Vec<String> {
         let stanza = format!("<message type='headline' to='{to}'/>");
         let _ = self.world.stanza(Link(0), Stanza::parse(stanza.as_bytes(), &Limits::AFTER_LOGIN).unwrap());
-        self.seen()
+        self.take_seen()
     }
 }
 
@@ -160,34 +160,34 @@ fn a_module_that_is_off_is_neither_called_nor_shown() {
 fn modules_hear_of_the_end_of_a_session_while_it_has_a_name() {
     let mut stage = HookStage::new(&["record"]);
     stage.world.closed(Link(0));
-    assert_eq!(stage.seen(), ["record ended user@example.org/r"]);
+    assert_eq!(stage.take_seen(), ["record ended user@example.org/r"]);
     assert!(matches!(stage.world.next_event(), Some(Event::Released(Link(0)))));
 }
 
 #[test]
 fn each_sees_a_delivery_as_the_one_before_left_it() {
     let mut stage = HookStage::new(&["guard", "act", "record"]);
-    let packet = Packet::scanned(b"<message from='x@example.net/r'><body>hi</body></message>").unwrap();
+    let packet = Packet::from_bytes(b"<message from='x@example.net/r'><body>hi</body></message>").unwrap();
     stage.world.route(&packet, account().as_ref());
     let user = "user@example.org";
     let expected = ["guard delivers 0", "act delivers 1", "record delivers 2"].map(|seen| format!("{seen} {user}"));
-    assert_eq!(stage.seen(), expected);
+    assert_eq!(stage.take_seen(), expected);
     // It has another type, so no module wanted to see it.
-    let packet = Packet::scanned(b"<message from='x@example.net/r' type='chat'><body>hi</body></message>").unwrap();
+    let packet = Packet::from_bytes(b"<message from='x@example.net/r' type='chat'><body>hi</body></message>").unwrap();
     stage.world.route(&packet, account().as_ref());
-    assert_eq!(stage.seen(), Vec::<String>::new());
+    assert_eq!(stage.take_seen(), Vec::<String>::new());
 }
 
 #[test]
 fn a_delivery_that_one_takes_goes_no_further_and_needs_no_account() {
     let mut stage = HookStage::new(&["guard", "act"]);
     for stanza in [&b"<message from='x@example.net/r'/>"[..], b"<presence from='x@example.net/r'/>"] {
-        let packet = Packet::scanned(stanza).unwrap();
+        let packet = Packet::from_bytes(stanza).unwrap();
         stage.world.route(&packet, Jid::parse("guard@example.org").unwrap().as_ref());
-        assert_eq!(stage.seen(), ["guard delivers 0 guard@example.org"]);
+        assert_eq!(stage.take_seen(), ["guard delivers 0 guard@example.org"]);
         let to = Jid::parse("nobody@example.org").unwrap();
         stage.world.fan_out(&packet, [to.as_ref()]);
-        assert_eq!(stage.seen(), ["guard delivers 0 nobody@example.org", "act delivers 0 nobody@example.org"]);
+        assert_eq!(stage.take_seen(), ["guard delivers 0 nobody@example.org", "act delivers 0 nobody@example.org"]);
     }
 }
 
@@ -195,11 +195,11 @@ fn a_delivery_that_one_takes_goes_no_further_and_needs_no_account() {
 fn what_comes_back_from_a_session_is_not_seen_again() {
     let mut stage = HookStage::new(&["record"]);
     stage.available();
-    let packet = Packet::scanned(b"<message from='x@example.net/r'><body>hi</body></message>").unwrap();
+    let packet = Packet::from_bytes(b"<message from='x@example.net/r'><body>hi</body></message>").unwrap();
     stage.world.route(&packet, account().as_ref());
-    assert_eq!(stage.seen(), ["record delivers 0 user@example.org"]);
+    assert_eq!(stage.take_seen(), ["record delivers 0 user@example.org"]);
     stage.world.closed(Link(0));
-    assert_eq!(stage.seen(), ["record ended user@example.org/r"]);
+    assert_eq!(stage.take_seen(), ["record ended user@example.org/r"]);
 }
 
 /// Nobody knows how far its first home has processed it.
@@ -208,7 +208,7 @@ fn mail_that_goes_to_a_new_home_is_marked() {
     let mut stage = HookStage::of_two_shards();
     let names = (0..).map(|number| Jid::parse(&format!("user{number}@example.org")).unwrap());
     let to: Vec<_> = names.filter(|name| stage.world.home_of(name.as_ref()) == 1).take(2).collect();
-    let packet = Packet::scanned(b"<message from='x@example.net/r' id='1'><body>hi</body></message>").unwrap();
+    let packet = Packet::from_bytes(b"<message from='x@example.net/r' id='1'><body>hi</body></message>").unwrap();
     stage.world.fan_out(&packet, to.iter().map(Jid::as_ref));
     stage.world.route(&packet, to[0].as_ref());
     stage.world.bundle(vec![packet], &to[0]);

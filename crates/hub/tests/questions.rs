@@ -137,7 +137,7 @@ fn all_shards_answer_in_their_order() {
 fn nobody_waits_for_shards_of_a_process_that_is_a_node_no_more() {
     let member = |node, incarnation| Member { node, incarnation, shards: 1, letters: 1 };
     let (gone, next) = (member(2, 1), member(2, 2));
-    let view = View::among(vec![member(1, 1), gone, next], |_| 0).named(1, vec![gone]);
+    let view = View::among(vec![member(1, 1), gone, next], |_| 0).with_name(1, vec![gone]);
     let place = Place { view, ..Place::alone(0, 1, [1, 2, 3, 4]) };
     let mut world = world(place);
     let got = Rc::new(RefCell::new(Vec::new()));
@@ -157,7 +157,7 @@ fn a_process_that_joins_reads_the_journals_of_those_that_have_died_meanwhile() {
     let lookups = |died: bool, is_joining: bool| {
         let gone = member(3, 4);
         let absent = if died { vec![gone] } else { Vec::new() };
-        let view = View::among(vec![member(1, 1), member(2, 1), gone], |slot| slot % 2).named(1, absent);
+        let view = View::among(vec![member(1, 1), member(2, 1), gone], |slot| slot % 2).with_name(1, absent);
         let place = Place { view, is_joining, ..Place::alone(0, 1, [1, 2, 3, 4]) };
         world(place).take_lookups().into_iter().map(|lookup| (lookup.process, lookup.slots.len())).collect::<Vec<_>>()
     };
@@ -171,7 +171,7 @@ fn a_process_that_joins_reads_the_journals_of_those_that_have_died_meanwhile() {
 fn a_process_whose_homes_others_have_had_reads_no_journal_of_its_predecessor() {
     let lookups = |incarnation, journals_from| {
         let own = Member { node: 1, incarnation, shards: 1, letters: 1 };
-        let view = View::among(vec![own], |_| 0).named(1, Vec::new()).with_journals_from(journals_from);
+        let view = View::among(vec![own], |_| 0).with_name(1, Vec::new()).with_journals_from(journals_from);
         let place = Place { view, ..Place::alone(0, 1, [1, 2, 3, 4]) };
         let lookups = world(place).take_lookups().into_iter();
         lookups.map(|lookup| (lookup.process, lookup.earlier)).collect::<Vec<_>>()

@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parsed(raw: &str) -> Result<String, JidError> {
+    fn prepare_text(raw: &str) -> Result<String, JidError> {
         prepare(raw).map(|jid| jid.as_ref().as_str().to_owned())
     }
 
@@ -293,7 +293,7 @@ mod tests {
             ("a@b.example/\u{1F600} nick", "a@b.example/\u{1F600} nick"),
         ];
         for (raw, expected) in cases {
-            assert_eq!(parsed(raw).as_deref(), Ok(expected), "{raw}");
+            assert_eq!(prepare_text(raw).as_deref(), Ok(expected), "{raw}");
         }
     }
 
@@ -321,7 +321,7 @@ mod tests {
             ("a@b.example/\u{ad}", JidError::EmptyResource),
         ];
         for (raw, error) in cases {
-            assert_eq!(parsed(raw), Err(error), "{raw:?}");
+            assert_eq!(prepare_text(raw), Err(error), "{raw:?}");
         }
     }
 
@@ -329,17 +329,17 @@ mod tests {
     fn a_part_has_at_most_1023_bytes() {
         let longest = "x".repeat(MAX_PART);
         let full = format!("{longest}@{longest}/{longest}");
-        assert_eq!(parsed(&full), Ok(full));
+        assert_eq!(prepare_text(&full), Ok(full));
         let long = "x".repeat(MAX_PART + 1);
-        assert_eq!(parsed(&format!("{long}@b.example")), Err(JidError::LocalTooLong));
-        assert_eq!(parsed(&format!("a@{long}")), Err(JidError::DomainTooLong));
-        assert_eq!(parsed(&format!("a@b.example/{long}")), Err(JidError::ResourceTooLong));
+        assert_eq!(prepare_text(&format!("{long}@b.example")), Err(JidError::LocalTooLong));
+        assert_eq!(prepare_text(&format!("a@{long}")), Err(JidError::DomainTooLong));
+        assert_eq!(prepare_text(&format!("a@b.example/{long}")), Err(JidError::ResourceTooLong));
     }
 
     #[test]
     fn the_direction_rule_covers_the_whole_resource() {
         // Each run is of one direction; together they aren't.
-        assert_eq!(parsed("a@b.example/\u{5d0}\u{1F600}a"), Err(JidError::InvalidResource));
+        assert_eq!(prepare_text("a@b.example/\u{5d0}\u{1F600}a"), Err(JidError::InvalidResource));
     }
 
     proptest! {
@@ -347,7 +347,7 @@ mod tests {
         fn preparing_twice_changes_nothing(raw in "\\PC{0,24}|[A-Za-z0-9@/.:\\[\\]-]{0,24}") {
             if let Ok(jid) = prepare(&raw) {
                 let once = jid.into_jid();
-                prop_assert_eq!(parsed(once.as_str()), Ok(once.as_str().to_owned()));
+                prop_assert_eq!(prepare_text(once.as_str()), Ok(once.as_str().to_owned()));
             }
         }
 

@@ -55,7 +55,7 @@ const EMAIL: &str = "email";
 mod tests {
     use super::*;
 
-    fn believed(claim: &str) -> Believed {
+    fn believe_claim(claim: &str) -> Believed {
         Believed {
             issuer: "https://issuer.example".into(),
             audience: vec!["chat".into()],
@@ -65,7 +65,7 @@ mod tests {
     }
 
     fn user(claim: &str, claims: &str) -> Result<String, String> {
-        believed(claim).user(&serde_json::from_str(claims).unwrap())
+        believe_claim(claim).user(&serde_json::from_str(claims).unwrap())
     }
 
     #[test]

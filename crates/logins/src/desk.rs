@@ -120,7 +120,7 @@ impl LoginDesk {
     }
 
     /// Returns the counts since the start, under the name of a key of the configuration.
-    pub fn seen(&self, name: &'static str) -> SourceSeen {
+    pub fn statistics(&self, name: &'static str) -> SourceSeen {
         let state = lock(&self.state);
         SourceSeen { name, waiting: state.waiting, is_away: state.again.is_some(), ..state.seen.clone() }
     }
@@ -266,7 +266,7 @@ mod tests {
         let due = lock(&desk.state).again.expect("it is away");
         assert!(lock(&desk.state).takes_one(due, false), "one sees whether it is back");
         assert!(!lock(&desk.state).takes_one(due, false), "and no other");
-        assert!(desk.seen("url").is_away);
+        assert!(desk.statistics("url").is_away);
         QuestionPlace(desk.state.clone()).settle("a test", None, DeskAnswer::Yes, Duration::ZERO);
         assert_eq!(wait(desk.ask(async { Ok(GOOD) })), GOOD);
     }
@@ -281,7 +281,7 @@ mod tests {
         desk.count_remembered();
         lock(&desk.state).again = Some(Instant::now() + Duration::from_secs(600));
         assert_eq!(wait(desk.ask(async { Ok(GOOD) })), Judgement::Away);
-        let seen = desk.seen("ldap");
+        let seen = desk.statistics("ldap");
         let counts = SourceSeen::ANSWERS.into_iter().zip(seen.answers).collect::<Vec<_>>();
         assert_eq!(counts, [("yes", 2), ("no", 1), ("none", 1), ("unasked", 1), ("remembered", 1)]);
         assert_eq!((seen.name, seen.seconds.count(), seen.waiting, seen.is_away), ("ldap", 4, 0, true));

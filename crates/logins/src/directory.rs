@@ -113,7 +113,7 @@ impl LdapDirectory {
             EntryLookup::Searched { base, filter } => self.find(&mut ldap, base, filter, user).await?,
         };
         let Some(named) = named else { return Ok(bad()) };
-        let bound = ldap.simple_bind(&named, password).await.map_err(|error| self.failed(&error))?;
+        let bound = ldap.simple_bind(&named, password).await.map_err(|error| self.away(&error))?;
         // The connection isn't needed any more: a failed unbind doesn't matter.
         drop(ldap.unbind().await);
         match bound.rc {
@@ -121,7 +121,7 @@ impl LdapDirectory {
             // RFC 4511 appendix A: the entry doesn't exist, has no password, or the password is
             // wrong.
             NO_SUCH_OBJECT | INAPPROPRIATE | INVALID_CREDENTIALS => Ok(bad()),
-            _ => Err(self.failed(&bound)),
+            _ => Err(self.away(&bound)),
         }
     }
 
@@ -143,7 +143,7 @@ impl LdapDirectory {
         let settings = LdapConnSettings::new().set_starttls(self.place.starts_tls).set_config(self.tls.clone());
         let settings = settings.set_conn_timeout(LONGEST_CONNECTING);
         let opened = LdapConnAsync::with_settings(settings, &self.place.url).await;
-        let (connection, ldap) = opened.map_err(|error| self.failed(&error))?;
+        let (connection, ldap) = opened.map_err(|error| self.away(&error))?;
         // The task ends with the last handle; the handles see its error.
         tokio::spawn(async move { drop(connection.drive().await) });
         Ok(ldap)
@@ -152,7 +152,7 @@ impl LdapDirectory {
     /// Binds as ourselves, if a search needs that.
     pub(crate) async fn bind(&self, ldap: &mut Ldap) -> Result<(), Away> {
         let Some(OwnEntry { dn, password }) = &self.own else { return Ok(()) };
-        let bound = ldap.simple_bind(dn, password).await.map_err(|error| self.failed(&error))?;
+        let bound = ldap.simple_bind(dn, password).await.map_err(|error| self.away(&error))?;
         match bound.rc {
             SUCCESS => Ok(()),
             _ => Err(format!("{}: it doesn't accept our own entry {dn}: {bound}", self.place)),
@@ -167,7 +167,7 @@ impl LdapDirectory {
         ldap.with_search_options(SearchOptions::new().sizelimit(2));
         // RFC 4511 §4.5.1.8: no attributes are requested.
         let found = ldap.search(base, Scope::Subtree, &filter, vec!["1.1"]).await;
-        let (entries, outcome) = found.map(|found| (found.0, found.1)).map_err(|error| self.failed(&error))?;
+        let (entries, outcome) = found.map(|found| (found.0, found.1)).map_err(|error| self.away(&error))?;
         match outcome.rc {
             SUCCESS | NO_SUCH_OBJECT => {}
             SIZE_LIMIT if entries.len() > 1 => {}
@@ -192,11 +192,11 @@ impl LdapDirectory {
                 "{}: it returns fewer entries to our own entry than there are: raise its limit for us, or narrow the filter ({outcome})",
                 self.place
             ),
-            _ => self.failed(outcome),
+            _ => self.away(outcome),
         }
     }
 
-    pub(crate) fn failed(&self, error: &dyn fmt::Display) -> Away {
+    pub(crate) fn away(&self, error: &dyn fmt::Display) -> Away {
         format!("{}: {error}", self.place)
     }
 }

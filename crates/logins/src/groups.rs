@@ -119,7 +119,7 @@ impl LdapDirectory {
             }
             let wanted = vec![format!("{attribute};range={from}-*")];
             let found = ldap.search(&entry.dn, Scope::Base, "(objectClass=*)", wanted).await;
-            let entries = found.map_err(|error| self.failed(&error))?.0;
+            let entries = found.map_err(|error| self.away(&error))?.0;
             let next = entries.into_iter().map(SearchEntry::construct).next();
             let (found, end) = next.map(|next| part(&next, attribute)).unwrap_or_default();
             last = end.filter(|_| !found.is_empty());
@@ -147,9 +147,9 @@ impl LdapDirectory {
         // A limit for directories that don't support pages, and would return everything.
         ldap.with_search_options(SearchOptions::new().sizelimit(most as i32 + 1));
         let stream = ldap.streaming_search_with(adapters, base, Scope::Subtree, filter, attributes).await;
-        let mut stream = stream.map_err(|error| self.failed(&error))?;
+        let mut stream = stream.map_err(|error| self.away(&error))?;
         let mut entries = Vec::new();
-        while let Some(entry) = stream.next().await.map_err(|error| self.failed(&error))? {
+        while let Some(entry) = stream.next().await.map_err(|error| self.away(&error))? {
             if entries.len() >= most {
                 return Err(format!("{self}: there are more than {most} groups; narrow the filter"));
             }
@@ -180,7 +180,7 @@ impl LdapDirectory {
             Some(_) => {
                 let found = ldap.search(member, Scope::Base, "(objectClass=*)", vec![wanted.user.clone()]).await;
                 // An entry that is gone or hidden from us is left out.
-                let entries = found.map_err(|error| self.failed(&error))?.0;
+                let entries = found.map_err(|error| self.away(&error))?.0;
                 let entry = entries.into_iter().map(SearchEntry::construct).next();
                 entry.and_then(|entry| values(&entry, &wanted.user).first().cloned())
             }

@@ -212,7 +212,7 @@ impl Issuer {
         if !answer.status.is_success() {
             return Err(format!("{place}: the status {}", answer.status));
         }
-        let keys = TokenKeys::published(&answer.body).map_err(|error| format!("{place}: {error}"))?;
+        let keys = TokenKeys::read_published(&answer.body).map_err(|error| format!("{place}: {error}"))?;
         Ok((keys, browsers))
     }
 }

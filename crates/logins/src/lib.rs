@@ -189,9 +189,9 @@ impl Source for Outside {
         self.groups.get()
     }
 
-    fn seen(&self) -> Vec<SourceSeen> {
-        let passwords = self.passwords.as_ref().map(|line| line.desk.seen(line.asked.key()));
-        let tokens = self.tokens.as_ref().map(|line| line.desk.seen("issuer"));
+    fn statistics(&self) -> Vec<SourceSeen> {
+        let passwords = self.passwords.as_ref().map(|line| line.desk.statistics(line.asked.key()));
+        let tokens = self.tokens.as_ref().map(|line| line.desk.statistics("issuer"));
         passwords.into_iter().chain(tokens).collect()
     }
 
@@ -244,7 +244,7 @@ mod tests {
         Outside::new(true, remembered).unwrap().with_passwords(Passwords::Call(call), &terms).unwrap()
     }
 
-    fn shown(password: &str) -> Proof {
+    fn proof_of(password: &str) -> Proof {
         Proof::Password { account: Jid::parse("juliet@example.org").unwrap(), password: password.into() }
     }
 
@@ -273,7 +273,7 @@ mod tests {
             ("moved", Judgement::Away),
             ("empty", Judgement::Away),
         ] {
-            assert_eq!(wait(outside.judge(shown(password))), judgement, "{password}");
+            assert_eq!(wait(outside.judge(proof_of(password))), judgement, "{password}");
         }
         assert_eq!(wait(outside.judge(Proof::Token("t".into()))), Judgement::Away, "nobody knows tokens");
     }
@@ -284,7 +284,7 @@ mod tests {
             let site = Site::start(|_, _| (200, String::new()));
             let outside = outside(&site, remembered);
             for _ in 0..3 {
-                assert_eq!(wait(outside.judge(shown("right"))), Judgement::Good { username: None, until_s: None });
+                assert_eq!(wait(outside.judge(proof_of("right"))), Judgement::Good { username: None, until_s: None });
             }
             assert_eq!(site.count("/check"), questions);
         }
@@ -295,7 +295,7 @@ mod tests {
         let site = Site::start(|_, _| (200, String::new()));
         let outside = outside(&site, Duration::ZERO);
         drop(site);
-        assert_eq!(wait(outside.judge(shown("right"))), Judgement::Away);
+        assert_eq!(wait(outside.judge(proof_of("right"))), Judgement::Away);
     }
 
     #[test]

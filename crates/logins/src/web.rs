@@ -110,7 +110,7 @@ impl Web {
         let request = Request::builder().method(Method::POST).header(CONTENT_TYPE, FORM).header(ACCEPT, JSON);
         let request = match client {
             Some((id, secret)) => {
-                let both = format!("{}:{}", encoded(id), encoded(secret));
+                let both = format!("{}:{}", encode(id), encode(secret));
                 request.header(AUTHORIZATION, format!("Basic {}", STANDARD.encode(both)))
             }
             None => request,
@@ -193,7 +193,7 @@ pub(crate) fn is_here(host: &str) -> bool {
 }
 
 /// Returns a text encoded for a form.
-fn encoded(text: &str) -> String {
+fn encode(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 

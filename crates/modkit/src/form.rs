@@ -129,7 +129,7 @@ impl Form {
     }
 
     /// Returns the names of the fields that must be filled in.
-    pub fn required(&self) -> impl Iterator<Item = &str> {
+    pub fn required_fields(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().filter(|field| field.is_required).map(Field::var)
     }
 

@@ -37,23 +37,23 @@ fn input(identities: &[[&str; 4]], features: &[&str], forms: &[Element]) -> Vec<
         with_end(&parts, RECORD)
     });
     let forms = forms.iter().map(|form| {
-        let fields = form.children().filter(|child| child.is("field", ns::DATA_FORMS)).map(field);
-        with_end(&sorted(fields), GROUP)
+        let fields = form.children().filter(|child| child.is("field", ns::DATA_FORMS)).map(field_bytes);
+        with_end(&sort_and_join(fields), GROUP)
     });
-    let parts = [sorted(features), sorted(identities), sorted(forms)];
+    let parts = [sort_and_join(features), sort_and_join(identities), sort_and_join(forms)];
     parts.iter().flat_map(|part| with_end(part, FILE)).collect()
 }
 
-fn field(field: &Element) -> Vec<u8> {
+fn field_bytes(field: &Element) -> Vec<u8> {
     let values = field.children().filter(|child| child.is("value", ns::DATA_FORMS));
-    let values = sorted(values.map(|value| with_end(value.text().as_bytes(), UNIT)));
+    let values = sort_and_join(values.map(|value| with_end(value.text().as_bytes(), UNIT)));
     let mut bytes = with_end(field.attr("var").unwrap_or_default().as_bytes(), UNIT);
     bytes.extend_from_slice(&values);
     with_end(&bytes, RECORD)
 }
 
 /// Returns the parts in order, one behind the other.
-fn sorted(parts: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+fn sort_and_join(parts: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut parts: Vec<_> = parts.collect();
     parts.sort_unstable();
     parts.concat()

@@ -128,7 +128,7 @@ fn give(world: &mut World, links: &[Link], name: &str, account: JidRef<'_>, pack
     copy.attr("from", account.bare_str()).opt_attr("type", packet.stanza().type_().as_deref());
     copy.start_ns(name, ns::CARBONS).start_ns("forwarded", ns::FORWARD);
     packet.forward(to.as_str(), &mut copy);
-    let Ok(copy) = Packet::built(&copy.finish()) else { return };
+    let Ok(copy) = Packet::from_built(&copy.finish()) else { return };
     world.sight(packet, to, Step::Noted, || {
         format!("{} other sessions of {} get a copy (XEP-0280)", links.len(), account.bare())
     });
@@ -189,7 +189,7 @@ mod tests {
 
     fn eligible(type_: &str, content: &str, direction: CarbonDirection) -> bool {
         let stanza = format!("<message from='a@x/r' type='{type_}'>{content}</message>");
-        let packet = Packet::scanned(stanza.as_bytes()).unwrap();
+        let packet = Packet::from_bytes(stanza.as_bytes()).unwrap();
         is_eligible(&packet, direction, Jid::parse("b@x/r").unwrap().as_ref())
     }
 

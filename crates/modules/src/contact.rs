@@ -69,16 +69,17 @@ fn is_uri(text: &str) -> bool {
 /// Returns the form with the configured addresses, or `None` if there are none.
 fn form(options: &Options) -> Option<Element> {
     let given = OPTIONS.iter().filter(|spec| !options.list(spec.key).is_empty());
-    let fields: Vec<_> = given.map(|spec| field(&format!("{}-addresses", spec.key), options.list(spec.key))).collect();
+    let fields: Vec<_> =
+        given.map(|spec| contact_field(&format!("{}-addresses", spec.key), options.list(spec.key))).collect();
     if fields.is_empty() {
         return None;
     }
-    let form_type = field("FORM_TYPE", &[SERVER_INFO.to_owned()]).with_attr("type", "hidden");
+    let form_type = contact_field("FORM_TYPE", &[SERVER_INFO.to_owned()]).with_attr("type", "hidden");
     let form = Element::new("x", ns::DATA_FORMS).with_attr("type", "result").with_child(form_type);
     Some(fields.into_iter().fold(form, Element::with_child))
 }
 
-fn field(var: &str, values: &[String]) -> Element {
+fn contact_field(var: &str, values: &[String]) -> Element {
     let field = Element::new("field", ns::DATA_FORMS).with_attr("var", var);
     values.iter().fold(field, |field, value| field.with_child(Element::new("value", ns::DATA_FORMS).with_text(value)))
 }

@@ -157,7 +157,7 @@ fn look(world: &mut World, search: UserSearch, after: Option<Jid>) {
         Ok(accounts) => {
             let cards = world.stores.documents.of(accounts.clone(), CARD);
             world.wait(cards, move |world, cards| match cards {
-                Ok(cards) => seen(world, search, accounts, &cards, portion),
+                Ok(cards) => handle_cards(world, search, accounts, &cards, portion),
                 Err(error) => failed(world, &search, &error),
             });
         }
@@ -165,7 +165,13 @@ fn look(world: &mut World, search: UserSearch, after: Option<Jid>) {
     });
 }
 
-fn seen(world: &mut World, mut search: UserSearch, accounts: Vec<Jid>, cards: &[(Jid, Vec<u8>)], portion: usize) {
+fn handle_cards(
+    world: &mut World,
+    mut search: UserSearch,
+    accounts: Vec<Jid>,
+    cards: &[(Jid, Vec<u8>)],
+    portion: usize,
+) {
     search.left = search.left.saturating_sub(accounts.len());
     let card = |account: &Jid| {
         let found = cards.iter().find(|(owner, _)| owner == account)?;

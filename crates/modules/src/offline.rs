@@ -165,7 +165,7 @@ fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdic
     let room = OfflineRoom { messages: number(LIMIT.key), bytes: number(BYTES.key) };
     // A message without a sender is the server's own.
     let sender = packet.sender().unwrap_or_else(|| to.to_jid());
-    let stanza = packet.addressed(to.bare_str());
+    let stanza = packet.with_to(to.bare_str());
     let pushed =
         world.stores.offline.push(to, sender.as_ref(), stanza, notes.came_ms.unwrap_or_else(|| world.time()), room);
     let (packet, to) = (packet.clone(), to.to_jid());
@@ -311,9 +311,9 @@ impl OfflineDelivery {
     /// Pushes a kept message; returns `false` if the session did not take it. An unreadable message
     /// is skipped: it would block those behind it for ever.
     fn push(&mut self, world: &mut World, message: &OfflineMessage) -> bool {
-        match Packet::scanned(&message.stanza) {
+        match Packet::from_bytes(&message.stanza) {
             Ok(packet) => {
-                let packet = stamped(packet, self.owner.domain(), message.unix_ms);
+                let packet = stamp(packet, self.owner.domain(), message.unix_ms);
                 if !world.push(self.session.link, &packet, To::Kept) {
                     return false;
                 }
@@ -406,7 +406,7 @@ impl OfflineDelivery {
 
 /// Returns a message with the stamp of its arrival (XEP-0203 §2). The store has the sender's
 /// original, so a stamp in our name is forged.
-fn stamped(packet: Packet, domain: &str, unix_ms: u64) -> Packet {
+fn stamp(packet: Packet, domain: &str, unix_ms: u64) -> Packet {
     let is_forged = |child: &Child<'_>| child.is("delay", ns::DELAY) && child.attr("from").as_deref() == Some(domain);
     packet.without_children(is_forged).with_child(&delay::element(domain, unix_ms))
 }
@@ -426,7 +426,7 @@ mod tests {
 
     fn fate_of(type_: &str, content: &str) -> OfflineFate {
         let stanza = format!("<message from='a@x/r' type='{type_}'>{content}</message>");
-        fate(&Packet::scanned(stanza.as_bytes()).unwrap())
+        fate(&Packet::from_bytes(stanza.as_bytes()).unwrap())
     }
 
     #[test]
@@ -469,7 +469,7 @@ mod tests {
     fn a_stamp_in_our_name_is_forged_and_others_stay() {
         let stanza = b"<message from='a@x/r'><delay xmlns='urn:xmpp:delay' from='a@x' stamp='1999-01-01T00:00:00Z'/>\
             <delay xmlns='urn:xmpp:delay' from='example.org' stamp='1998-01-01T00:00:00Z'/></message>";
-        let once = stamped(Packet::scanned(stanza).unwrap(), "example.org", 0);
+        let once = stamp(Packet::from_bytes(stanza).unwrap(), "example.org", 0);
         let text = String::from_utf8_lossy(once.bytes()).into_owned();
         assert!(text.contains("from='example.org' stamp='1970-01-01T00:00:00Z'"), "{text}");
         assert!(text.contains("1999") && !text.contains("1998"), "{text}");

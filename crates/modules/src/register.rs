@@ -219,7 +219,7 @@ fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
     }
     let derived = password::derive(world, iq.from.as_ref(), password);
     world.wait_in_lane(session, derived, move |world, derived| {
-        let credentials = match password::derived(world, &iq.from, derived) {
+        let credentials = match password::credentials_of(world, &iq.from, derived) {
             Ok(credentials) => credentials,
             Err(error) => return world.reply_error(&iq, error),
         };

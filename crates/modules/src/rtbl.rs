@@ -198,7 +198,7 @@ fn subscribe(world: &mut World, domain: &str, list: ListSource) {
     world.ask(domain, &service, false, &request(items), move |world, answer| match answer {
         Answer::Result(Some(pubsub)) => {
             let items = pubsub.child("items", ns::PUBSUB);
-            let found = items.into_iter().flat_map(Element::children).filter_map(listed).take(MAX_HASHES);
+            let found = items.into_iter().flat_map(Element::children).filter_map(read_hash).take(MAX_HASHES);
             world.state::<Lists>().change(&list, |hashes| *hashes = found.collect());
         }
         other => {
@@ -255,7 +255,7 @@ enum ListChange {
 impl ListChange {
     /// Returns the change that an item stands for; `None` if its name is no hash.
     fn of(item: &Element) -> Option<Self> {
-        let hash = listed(item)?;
+        let hash = read_hash(item)?;
         Some(if item.name() == "retract" { ListChange::Remove(hash) } else { ListChange::Add(hash) })
     }
 
@@ -282,7 +282,7 @@ impl Memo for ListChanged {
 }
 
 /// Returns the hash that is the name of an item.
-fn listed(item: &Element) -> Option<ListedHash> {
+fn read_hash(item: &Element) -> Option<ListedHash> {
     hex::decode(item.attr("id")?)
 }
 
@@ -346,9 +346,9 @@ mod tests {
     fn an_item_is_named_by_a_hash() {
         let item = |id: &str| Element::new("item", ns::PUBSUB).with_attr("id", id);
         let id: String = hex::encode(hash("a@x.example"));
-        assert_eq!(listed(&item(&id)), Some(hash("a@x.example")));
+        assert_eq!(read_hash(&item(&id)), Some(hash("a@x.example")));
         for wrong in ["", "ab", &"g".repeat(64), &"a".repeat(63), &"é".repeat(32)] {
-            assert_eq!(listed(&item(wrong)), None, "{wrong}");
+            assert_eq!(read_hash(&item(wrong)), None, "{wrong}");
         }
     }
 

@@ -102,7 +102,7 @@ impl Module for SharedRoster {
         hooks.session_ended(|world, link| went(world, link));
         hooks.session_carried(|_, _| Carry::Nothing, back);
         hooks.account_removed(|world, account| {
-            directories(world).with(account.domain(), |directory| directory.gone(&account.bare().to_jid()));
+            directories(world).with(account.domain(), |directory| directory.remove_account(&account.bare().to_jid()));
         });
         hooks.memo::<OnlineNews>();
         hooks.every(ROUND_MS, round);
@@ -129,9 +129,9 @@ fn circle(world: &mut World, owner: JidRef<'_>, of_watchers: bool) -> Option<Cir
     if let Some(circle) = world.state::<GroupState>().circles.get(&key) {
         return Some(circle.clone()).filter(|circle| !is_empty(circle));
     }
-    let members = if of_watchers { groups.watchers(&mine) } else { groups.watched(&mine) };
+    let members = if of_watchers { groups.watchers(&mine) } else { groups.watched_by(&mine) };
     let mut roll = Roll::default();
-    for jid in named(&members, owner.domain()) {
+    for jid in named_members(&members, owner.domain()) {
         world.enroll(&mut roll, jid.as_ref());
     }
     let everybody_of = members.everybody.then(|| owner.domain().to_owned());
@@ -144,7 +144,7 @@ fn has_watched(world: &World, owner: JidRef<'_>) -> bool {
     let compiled = in_force(world);
     let mut shown = compiled.groups.get(owner.domain()).into_iter();
     shown.any(|groups| {
-        groups.shown(&groups.key(owner)).any(|(_, named, all, online)| all || online || !named.is_empty())
+        groups.shown_groups(&groups.key(owner)).any(|(_, named, all, online)| all || online || !named.is_empty())
     })
 }
 
@@ -154,7 +154,7 @@ fn each_watcher(world: &World, owner: JidRef<'_>) -> Vec<Jid> {
     let members = groups.watchers(&groups.key(owner));
     let online = directories(world).with(owner.domain(), |directory| directory.online());
     let present = members.everybody.then_some(&*online).into_iter().flatten();
-    named(&members, owner.domain()).chain(present).cloned().collect()
+    named_members(&members, owner.domain()).chain(present).cloned().collect()
 }
 
 fn items_of(world: &World, owner: JidRef<'_>) -> Vec<RosterItem> {
@@ -187,7 +187,7 @@ fn went(world: &World, link: Link) {
     let others = world.links_of(account.as_ref()).into_iter().filter(|&other| other != link);
     let mut others = others.filter_map(|link| world.session_at(link));
     if has_everybody(world, account.domain()) && !others.any(|session| session.takes_messages()) {
-        directories(world).with(account.domain(), |directory| directory.went(&account));
+        directories(world).with(account.domain(), |directory| directory.remove_online(&account));
     }
 }
 
@@ -236,7 +236,7 @@ impl Memo for OnlineNews {
 
     fn open(self, world: &mut World) {
         let domain = self.domain.clone();
-        directories(world).with(&domain, |directory| directory.told(self));
+        directories(world).with(&domain, |directory| directory.apply_news(self));
     }
 
     fn refused(self, world: &mut World) {
@@ -279,7 +279,7 @@ fn list(world: &mut World, domain: String, last: Option<Jid>, mut found: BTreeSe
 
 /// Returns the named members of a circle, in addition to the whole domain if it belongs to the
 /// circle.
-fn named<'g>(members: &'g GroupMembers<'g>, domain: &'g str) -> impl Iterator<Item = &'g Jid> {
+fn named_members<'g>(members: &'g GroupMembers<'g>, domain: &'g str) -> impl Iterator<Item = &'g Jid> {
     members.named.iter().copied().filter(move |jid| !members.everybody || jid.domain() != domain)
 }
 

@@ -203,7 +203,7 @@ fn request(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
         stage: SlotStage::Reserved,
     };
     let base = base(world.settings(), domain).unwrap_or_default();
-    let url = format!("{base}/{}/{}", slot.token, encoded(&slot.name));
+    let url = format!("{base}/{}/{}", slot.token, encode(&slot.name));
     let quota =
         SlotQuota { bytes: options.number("quota_bytes"), files: options.number("quota_files"), waiting: MOST_WAITING };
     let reserved = world.stores.slots.reserve(slot, quota);
@@ -259,7 +259,7 @@ fn is_content_type(text: &str) -> bool {
 }
 
 /// Returns a name as a segment of a path (RFC 3986 §3.3).
-pub fn encoded(name: &str) -> String {
+pub fn encode(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -296,8 +296,8 @@ mod tests {
         for bad in ["", ".", "..", "../a", "a/b", "a\\b", "a\u{0}b", &"x".repeat(256)] {
             assert!(!is_name(bad), "{bad}");
         }
-        assert_eq!(encoded("tr\u{e8}s cool.jpg"), "tr%C3%A8s%20cool.jpg");
-        assert_eq!(encoded("'\"<>&%"), "%27%22%3C%3E%26%25");
+        assert_eq!(encode("tr\u{e8}s cool.jpg"), "tr%C3%A8s%20cool.jpg");
+        assert_eq!(encode("'\"<>&%"), "%27%22%3C%3E%26%25");
     }
 
     #[test]

@@ -84,11 +84,11 @@ impl NodeCount {
 static SEEN: Mutex<Option<ClusterSeen>> = Mutex::new(None);
 
 /// Returns the latest view of the cluster, or `None` if this process isn't part of one.
-pub fn seen() -> Option<ClusterSeen> {
+pub fn latest() -> Option<ClusterSeen> {
     SEEN.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Replaces the view that [`seen`] returns.
+/// Replaces the view that [`latest`] returns.
 pub fn set_seen(seen: ClusterSeen) {
     *SEEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
 }

@@ -91,13 +91,13 @@ impl<S: Stage> Stages<S> {
 
     /// Returns the time that a stage has taken.
     pub fn of(&self, stage: S) -> StageTime {
-        self.measured(stage).map(|measured| measured.taken).unwrap_or_default()
+        self.measured_stage(stage).map(|measured| measured.taken).unwrap_or_default()
     }
 
     /// Returns the times that the calls of a stage took, in nanoseconds; `None` before anything is
     /// measured.
     pub fn calls(&self, stage: S) -> Option<&Histogram> {
-        self.measured(stage).map(|measured| &measured.calls)
+        self.measured_stage(stage).map(|measured| &measured.calls)
     }
 
     /// Returns whether nothing has been measured.
@@ -110,7 +110,7 @@ impl<S: Stage> Stages<S> {
         self.measured.fill(MeasuredStage::default());
     }
 
-    fn measured(&self, stage: S) -> Option<&MeasuredStage> {
+    fn measured_stage(&self, stage: S) -> Option<&MeasuredStage> {
         self.measured.get(S::ALL.iter().position(|other| *other == stage)?)
     }
 }

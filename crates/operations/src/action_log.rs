@@ -63,7 +63,7 @@ struct Unkept {
 impl ActionLog {
     /// Adds an entry, and logs it. Texts that are too long are cut.
     pub fn note(&self, entry: Entry) {
-        let entry = entry.cut();
+        let entry = entry.cut_texts();
         let Entry { who, by, act, domain, .. } = &entry;
         info!(who, by, domain, "an administrator: {act}");
         self.add(entry);
@@ -71,7 +71,7 @@ impl ActionLog {
 
     /// Adds an entry about something that has a log line of its own.
     pub fn note_logged(&self, entry: Entry) {
-        self.add(entry.cut());
+        self.add(entry.cut_texts());
     }
 
     fn add(&self, entry: Entry) {
@@ -152,7 +152,7 @@ impl Entry {
     }
 
     /// Returns the entry without control characters, with each text cut to [`MAX_CHARS`].
-    fn cut(mut self) -> Self {
+    fn cut_texts(mut self) -> Self {
         for text in [&mut self.who, &mut self.by, &mut self.act, &mut self.domain] {
             *text = text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(MAX_CHARS).collect();
         }
@@ -185,7 +185,7 @@ pub fn install(hooks: &mut Hooks<'_>) {
 
 /// Stores an entry while no server runs, and removes the oldest if there are too many.
 pub fn keep_entry(stores: &Stores, entry: Entry) -> Pending<()> {
-    let (stores, entry) = (stores.clone(), entry.cut());
+    let (stores, entry) = (stores.clone(), entry.cut_texts());
     Box::pin(async move {
         let kept = stores.meta.entries(KEY).await?;
         // The first serial whose name isn't taken by another entry of the same moment.

@@ -257,7 +257,7 @@ impl Memo for ToOnline {
 /// Sends a text to all available users of a domain.
 pub fn to_online(world: &mut World, domain: &str, text: &Text) {
     let id = world.unique_text();
-    let Ok(message) = Packet::built(&text.message("headline", domain, &id)) else { return };
+    let Ok(message) = Packet::from_built(&text.message("headline", domain, &id)) else { return };
     let memo = ToOnline { domain: domain.to_owned(), message };
     for shard in 0..world.shards() {
         world.send_memo(shard, memo.clone());
@@ -267,7 +267,7 @@ pub fn to_online(world: &mut World, domain: &str, text: &Text) {
 /// Sends a text to all accounts of a domain: offline users get it later.
 pub fn to_everybody(world: &mut World, domain: &str, text: &Text) {
     let id = world.unique_text();
-    if let Ok(packet) = Packet::built(&text.message("normal", domain, &id)) {
+    if let Ok(packet) = Packet::from_built(&text.message("normal", domain, &id)) {
         to_all(world, domain.to_owned(), packet, None);
     }
 }
@@ -322,7 +322,7 @@ impl Memo for MotdForOnline {
 
 /// Sends a message of the day to online users.
 fn give_to_online(world: &mut World, domain: &str, motd: Motd) {
-    let Ok(message) = Packet::built(&motd.text.message("headline", domain, &motd.id)) else { return };
+    let Ok(message) = Packet::from_built(&motd.text.message("headline", domain, &motd.id)) else { return };
     let memo = MotdForOnline { domain: domain.to_owned(), id: motd.id, message };
     for shard in 0..world.shards() {
         world.send_memo(shard, memo.clone());
@@ -356,7 +356,7 @@ fn greet(world: &mut World, link: Link) {
             if has_it || world.session(session).is_none() {
                 return;
             }
-            if let Ok(packet) = Packet::built(&motd.text.message("headline", account.domain(), &motd.id)) {
+            if let Ok(packet) = Packet::from_built(&motd.text.message("headline", account.domain(), &motd.id)) {
                 world.push_paced(session.link, &packet, To::Bare);
             }
             remember(world, vec![account].into_iter(), motd.id);

@@ -64,7 +64,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All scopes; each is found by its [name](Self::named).
+    /// All scopes; each is found by its [name](Self::from_name).
     pub const ALL: [Scope; 23] = [
         Self::UsersRead,
         Self::UsersWrite,
@@ -121,7 +121,7 @@ impl Scope {
     }
 
     /// Returns the scope that a token's list or the command line names; `None` for an unknown name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.name() == name)
     }
 }
@@ -164,7 +164,7 @@ impl Token {
         Some(Self {
             name: name.to_owned(),
             // A scope that this version doesn't know grants nothing.
-            scopes: scopes.split(' ').filter_map(Scope::named).collect(),
+            scopes: scopes.split(' ').filter_map(Scope::from_name).collect(),
             domain: Some(domain.to_owned()).filter(|domain| !domain.is_empty()),
             made_ms: made.parse().ok()?,
             hash: Some(hash.to_owned()).filter(|hash| hash.len() == 64)?,
@@ -278,8 +278,8 @@ mod tests {
     #[test]
     fn scopes_are_known_by_their_names() {
         for scope in Scope::ALL {
-            assert_eq!(Scope::named(scope.name()), Some(scope));
+            assert_eq!(Scope::from_name(scope.name()), Some(scope));
         }
-        assert_eq!(Scope::named("everything"), None);
+        assert_eq!(Scope::from_name("everything"), None);
     }
 }

@@ -52,7 +52,7 @@ pub fn page(
             return Ok(Err(Refusal::no_account(account)));
         }
         let found = found.await?.unwrap_or_default();
-        let messages = found.messages.into_iter().map(kept).collect();
+        let messages = found.messages.into_iter().map(kept_message).collect();
         Ok(Ok(KeptMessages { messages, has_more: found.more }))
     })
 }
@@ -72,11 +72,11 @@ pub fn message(stores: &Stores, account: JidRef<'_>, id: &str) -> Pending<Outcom
             return Ok(Err(Refusal::no_account(account)));
         }
         let message = found.await?.and_then(|page| page.messages.into_iter().next());
-        Ok(message.map(kept).ok_or(refusal))
+        Ok(message.map(kept_message).ok_or(refusal))
     })
 }
 
-fn kept((id, stanza): (u64, Vec<u8>)) -> KeptMessage {
+fn kept_message((id, stanza): (u64, Vec<u8>)) -> KeptMessage {
     let stanza = String::from_utf8_lossy(&stanza).into_owned();
     KeptMessage { id: id::text(id), unix_ms: id::time(id), stanza }
 }

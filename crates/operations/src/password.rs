@@ -42,7 +42,7 @@ impl std::error::Error for TooShort {}
 /// Returns the fewest characters that a new password must have in a domain: what the module
 /// `register` says, and [`LEAST`] where it is off.
 pub fn least(settings: &Settings, domain: &str) -> u64 {
-    configured(settings, domain).unwrap_or(LEAST)
+    configured_length(settings, domain).unwrap_or(LEAST)
 }
 
 /// Checks that a new password has as many characters as its domain requires.
@@ -50,7 +50,7 @@ pub fn least(settings: &Settings, domain: &str) -> u64 {
 /// # Errors
 /// [`TooShort`], with the number of characters that the password must have.
 pub fn long_enough(settings: &Settings, domain: &str, password: &str) -> Result<(), TooShort> {
-    let configured = configured(settings, domain);
+    let configured = configured_length(settings, domain);
     let least = configured.unwrap_or(LEAST);
     match password.chars().count() as u64 >= least {
         true => Ok(()),
@@ -58,7 +58,7 @@ pub fn long_enough(settings: &Settings, domain: &str, password: &str) -> Result<
     }
 }
 
-fn configured(settings: &Settings, domain: &str) -> Option<u64> {
+fn configured_length(settings: &Settings, domain: &str) -> Option<u64> {
     let domain = settings.domains.iter().find(|found| found.name == domain)?;
     domain.module(MODULE).map(|options| options.number(OPTION))
 }
@@ -86,7 +86,7 @@ pub fn derive(world: &World, whose: JidRef<'_>, password: String) -> WorkOutcome
 ///
 /// # Errors
 /// The error to send to the person who chose the password; failures of the server are logged.
-pub fn derived(
+pub fn credentials_of(
     world: &mut World,
     whose: &Jid,
     derived: Result<Derived, WorkError>,

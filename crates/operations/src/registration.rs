@@ -116,18 +116,20 @@ impl OnTheWay {
             Ok(false) => world.wait(reserved, move |world, reserved| match reserved {
                 Ok(true) if !self.is_invited_as() => self.end(world, Err(Unregistered::Taken)),
                 Ok(_) => self.derive(world),
-                Err(error) => self.failed(world, &error),
+                Err(error) => self.fail(world, &error),
             }),
-            Err(error) => self.failed(world, &error),
+            Err(error) => self.fail(world, &error),
         });
     }
 
     fn derive(mut self, world: &mut World) {
         let password = std::mem::take(&mut self.wanted.password);
         let derived = password::derive(world, self.wanted.account.as_ref(), password);
-        world.wait(derived, move |world, derived| match password::derived(world, &self.wanted.account, derived) {
-            Ok(credentials) => self.use_token(world, credentials),
-            Err(error) => self.end(world, Err(Unregistered::Refused(error))),
+        world.wait(derived, move |world, derived| {
+            match password::credentials_of(world, &self.wanted.account, derived) {
+                Ok(credentials) => self.use_token(world, credentials),
+                Err(error) => self.end(world, Err(Unregistered::Refused(error))),
+            }
         });
     }
 
@@ -140,7 +142,7 @@ impl OnTheWay {
             Ok(Some(_)) if self.resets() => self.set_password(world, credentials),
             Ok(Some(_)) => self.create(world, credentials),
             Ok(None) => self.end(world, Err(Unregistered::Used)),
-            Err(error) => self.failed(world, &error),
+            Err(error) => self.fail(world, &error),
         });
     }
 
@@ -154,7 +156,7 @@ impl OnTheWay {
                 self.end(world, Ok(()));
             }
             Ok(false) => self.end(world, Err(Unregistered::Gone)),
-            Err(error) => self.give_token_back(world, move |way, world| way.failed(world, &error)),
+            Err(error) => self.give_token_back(world, move |way, world| way.fail(world, &error)),
         });
     }
 
@@ -162,10 +164,10 @@ impl OnTheWay {
         let created = world.stores.accounts.create(self.wanted.account.as_ref(), credentials);
         world.wait(created, move |world, created| match created {
             Ok(true) if self.wanted.waits => self.wait_for_approval(world),
-            Ok(true) => self.created(world),
+            Ok(true) => self.finish(world),
             // Another registration was faster.
             Ok(false) => self.give_token_back(world, |way, world| way.end(world, Err(Unregistered::Taken))),
-            Err(error) => self.give_token_back(world, move |way, world| way.failed(world, &error)),
+            Err(error) => self.give_token_back(world, move |way, world| way.fail(world, &error)),
         });
     }
 
@@ -177,7 +179,7 @@ impl OnTheWay {
             if let Err(refusal) = disabled {
                 tracing::warn!(%account, %refusal, "a new account couldn't be put up for approval");
             }
-            let Ok(server) = Jid::parse(account.domain()) else { return self.created(world) };
+            let Ok(server) = Jid::parse(account.domain()) else { return self.finish(world) };
             let (serial, text) = (world.unique_text(), format!("registered from {}", self.wanted.address));
             let report = AbuseReport::new(world.time(), &serial, server, account.clone(), APPROVAL, &text);
             let kept = reports::keep(&world.stores, account.domain(), &report);
@@ -185,12 +187,12 @@ impl OnTheWay {
                 if let Err(error) = kept {
                     world.store_failed("keeping a new account for approval", &account, &error);
                 }
-                self.created(world);
+                self.finish(world);
             });
         });
     }
 
-    fn created(self, world: &mut World) {
+    fn finish(self, world: &mut World) {
         let Registration { account, address, .. } = &self.wanted;
         tracing::info!(%account, %address, "an account was created");
         let (account, invitation) = (account.clone(), self.wanted.invitation.clone());
@@ -230,7 +232,7 @@ impl OnTheWay {
         self.wanted.invitation.as_ref().and_then(fixed_name).as_deref() == self.wanted.account.local()
     }
 
-    fn failed(self, world: &mut World, error: &StoreError) {
+    fn fail(self, world: &mut World, error: &StoreError) {
         world.store_failed("creating an account", &self.wanted.account, error);
         self.end(world, Err(Unregistered::Refused(condition(error).into())));
     }

@@ -194,7 +194,7 @@ mod tests {
         AbuseReport::new(at, "x", jid(by), jid(about), "urn:xmpp:reporting:spam", " buy\tnow\nor never ")
     }
 
-    fn listed(stores: &Stores) -> Vec<(u64, Option<String>, String)> {
+    fn list_texts(stores: &Stores) -> Vec<(u64, Option<String>, String)> {
         let reports = wait(list(stores, "a.example")).unwrap();
         reports.iter().map(|of| (of.unix_ms, of.by.as_ref().map(Jid::to_string), of.about.to_string())).collect()
     }
@@ -218,7 +218,7 @@ mod tests {
         for at in 0..MOST as u64 + 20 {
             wait(keep(&stores, "a.example", &report(10 + at, "eve@a.example", "bob@a.example"))).unwrap();
         }
-        let listed = listed(&stores);
+        let listed = list_texts(&stores);
         assert_eq!(listed.len(), MOST);
         assert_eq!(listed[0].0, 1, "the only report of somebody else");
         assert_eq!((listed[1].0, listed[MOST - 1].0), (31, 10 + MOST as u64 + 19), "the newest of the busy one");
@@ -230,7 +230,7 @@ mod tests {
         wait(keep(&stores, "a.example", &report(1, "alice@a.example", "bob@a.example"))).unwrap();
         wait(keep(&stores, "a.example", &report(2, "bob@a.example", "mallory@b.example"))).unwrap();
         wait(forget(&stores, &["a.example".into()], jid("bob@a.example").as_ref())).unwrap();
-        assert_eq!(listed(&stores), [(2, None, "mallory@b.example".to_owned())]);
+        assert_eq!(list_texts(&stores), [(2, None, "mallory@b.example".to_owned())]);
     }
 
     #[test]
@@ -240,6 +240,6 @@ mod tests {
             wait(keep(&stores, "a.example", &report(at, "alice@a.example", about))).unwrap();
         }
         assert_eq!(wait(settle(&stores, "a.example", jid("m@b.example").as_ref())), Ok(2));
-        assert_eq!(listed(&stores).len(), 1);
+        assert_eq!(list_texts(&stores).len(), 1);
     }
 }

@@ -67,7 +67,7 @@ fn with_admin(
     who: &Jid,
     then: impl FnOnce(&mut World, Result<bool, StanzaError>) + 'static,
 ) {
-    let Some(configured) = configured(world, domain) else { return then(world, Ok(false)) };
+    let Some(configured) = configured_administrators(world, domain) else { return then(world, Ok(false)) };
     if configured.iter().any(|admin| admin.as_ref() == who.bare()) {
         return then(world, Ok(true));
     }
@@ -99,7 +99,7 @@ pub fn with_reserved(
 /// configuration, and those named by administrators of any domain.
 pub fn all_named(stores: &Stores, settings: &Settings) -> Pending<Set<Jid>> {
     let domains: Vec<String> = settings.domains.iter().map(|domain| domain.name.clone()).collect();
-    let (mut all, lists): (Set<Jid>, _) = (settings.named().collect(), lists(stores, &domains));
+    let (mut all, lists): (Set<Jid>, _) = (settings.accounts_named().collect(), lists(stores, &domains));
     Box::pin(async move {
         all.extend(lists.await?.into_iter().flat_map(|(_, named)| named));
         Ok(all)
@@ -119,7 +119,7 @@ pub struct Administrators {
 
 /// Returns the administrators of all domains that can have any.
 pub fn administrators(stores: &Stores, settings: &Settings) -> Pending<Vec<Administrators>> {
-    let of = |domain: &Domain| Some((domain.name.clone(), listed(domain.module(ADMINISTRATION)?)));
+    let of = |domain: &Domain| Some((domain.name.clone(), listed_addresses(domain.module(ADMINISTRATION)?)));
     let mut configured: Vec<(String, Vec<Jid>)> = settings.domains.iter().filter_map(of).collect();
     let domains: Vec<String> = configured.iter().map(|(domain, _)| domain.clone()).collect();
     let lists = lists(stores, &domains);
@@ -147,7 +147,7 @@ pub fn domains(world: &World) -> Vec<String> {
 /// Returns the named administrators, by domain.
 fn lists(stores: &Stores, domains: &[String]) -> Pending<Vec<(String, Vec<Jid>)>> {
     // All questions are queued before the first answer is awaited.
-    let asked: Vec<_> = domains.iter().map(|domain| (domain.clone(), named(stores, domain))).collect();
+    let asked: Vec<_> = domains.iter().map(|domain| (domain.clone(), named_rights(stores, domain))).collect();
     Box::pin(async move {
         let mut lists = Vec::with_capacity(asked.len());
         for (domain, named) in asked {
@@ -158,11 +158,11 @@ fn lists(stores: &Stores, domains: &[String]) -> Pending<Vec<(String, Vec<Jid>)>
 }
 
 /// Returns the administrators in the configuration, if the domain has administrators at all.
-pub fn configured(world: &World, domain: &str) -> Option<Vec<Jid>> {
-    Some(listed(world.domain(domain)?.module(ADMINISTRATION)?))
+pub fn configured_administrators(world: &World, domain: &str) -> Option<Vec<Jid>> {
+    Some(listed_addresses(world.domain(domain)?.module(ADMINISTRATION)?))
 }
 
-fn listed(options: &Options) -> Vec<Jid> {
+fn listed_addresses(options: &Options) -> Vec<Jid> {
     options.list(ADMINS.key).iter().filter_map(|text| Jid::parse(text).ok()).collect()
 }
 
@@ -172,7 +172,7 @@ pub fn with_named(
     domain: &str,
     then: impl FnOnce(&mut World, Result<Vec<Jid>, StanzaError>) + 'static,
 ) {
-    let (named, domain) = (named(&world.stores, domain), Jid::parse(domain));
+    let (named, domain) = (named_rights(&world.stores, domain), Jid::parse(domain));
     world.wait(named, move |world, named| match named {
         Ok(entries) => then(world, Ok(read(entries))),
         Err(error) => {
@@ -184,7 +184,7 @@ pub fn with_named(
     });
 }
 
-fn named(stores: &Stores, domain: &str) -> Pending<Vec<(String, Vec<u8>)>> {
+fn named_rights(stores: &Stores, domain: &str) -> Pending<Vec<(String, Vec<u8>)>> {
     stores.meta.entries(&key(domain))
 }
 

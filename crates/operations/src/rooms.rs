@@ -51,7 +51,7 @@ pub fn largest(world: &mut World, most: usize, then: impl FnOnce(&mut World, Gat
 /// Continues with a description of a room and its occupants.
 pub fn describe(world: &mut World, room: Jid, then: impl FnOnce(&mut World, Outcome<Described>) + 'static) {
     let home = world.home_of(room.as_ref());
-    world.put_to(home, Describe(room.clone()), move |world, found| then(world, known(found, &room)));
+    world.put_to(home, Describe(room.clone()), move |world, found| then(world, found_or_missing(found, &room)));
 }
 
 /// Creates a room with these settings and one owner; the settings decide whether it is persistent.
@@ -78,7 +78,7 @@ pub fn configure(
 fn arrange(world: &mut World, asked: Arrange, then: impl FnOnce(&mut World, Outcome<()>) + 'static) {
     let (home, room) = (world.home_of(asked.room.as_ref()), asked.room.clone());
     world.put_to(home, asked, move |world, found| {
-        let arranged = known(found, &room).and_then(|arranged| match arranged {
+        let arranged = found_or_missing(found, &room).and_then(|arranged| match arranged {
             Arranged::Done => Ok(()),
             Arranged::TooLong => Err(Refusal::Impossible("a text of a room is too long".into())),
             Arranged::Exists => Err(Refusal::Exists(format!("{room} already exists"))),
@@ -99,7 +99,7 @@ pub fn affiliations(
 ) {
     let home = world.home_of(room.as_ref());
     let list = ListAffiliations { room: room.clone(), after, limit };
-    world.put_to(home, list, move |world, found| then(world, known(found, &room)));
+    world.put_to(home, list, move |world, found| then(world, found_or_missing(found, &room)));
 }
 
 /// Gives a user an affiliation with a room (XEP-0045 §9, §10); occupants see it.
@@ -112,7 +112,7 @@ pub fn affiliate(
     let home = world.home_of(room.as_ref());
     let set = SetAffiliation { room: room.clone(), wanted };
     world.put_to(home, set, move |world, found| {
-        let set = known(found, &room).and_then(|set| match set {
+        let set = found_or_missing(found, &room).and_then(|set| match set {
             AffiliationSet::Done => Ok(()),
             AffiliationSet::Unknown => Err(Refusal::Impossible("there is no such affiliation".into())),
             AffiliationSet::NoOwner => Err(Refusal::Impossible("the room would have no owner".into())),
@@ -132,9 +132,9 @@ pub fn destroy(
 ) {
     let home = world.home_of(room.as_ref());
     let destroy = Destroy { room: room.clone(), reason };
-    world.put_to(home, destroy, move |world, found| then(world, known(found, &room)));
+    world.put_to(home, destroy, move |world, found| then(world, found_or_missing(found, &room)));
 }
 
-fn known<T>(found: Option<Result<Option<T>, StoreError>>, room: &Jid) -> Outcome<T> {
+fn found_or_missing<T>(found: Option<Result<Option<T>, StoreError>>, room: &Jid) -> Outcome<T> {
     Refusal::or_late(found)?.ok_or_else(|| Refusal::Missing(format!("there is no room {room}")))
 }

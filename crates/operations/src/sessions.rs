@@ -89,7 +89,7 @@ pub(super) fn install(hooks: &mut Hooks<'_>) {
     hooks.question::<OnlineIn>();
 }
 
-fn gathered(found: Vec<Option<SessionAnswer>>) -> Gathered<SessionInfo> {
+fn gather(found: Vec<Option<SessionAnswer>>) -> Gathered<SessionInfo> {
     Gathered::from(found.into_iter().map(|found| found.map(SessionAnswer::whole)).collect::<Vec<_>>())
 }
 
@@ -102,7 +102,7 @@ pub fn of(world: &mut World, account: &Jid, then: impl FnOnce(&mut World, Outcom
 
 /// Continues with those of the given accounts that have a session with a connected client, in no
 /// particular order. An account whose home doesn't answer in time is left out.
-pub fn connected(world: &mut World, accounts: Vec<Jid>, then: impl FnOnce(&mut World, Vec<Jid>) + 'static) {
+pub fn retain_connected(world: &mut World, accounts: Vec<Jid>, then: impl FnOnce(&mut World, Vec<Jid>) + 'static) {
     let gathering = Rc::new(RefCell::new((accounts.len(), Vec::new(), Some(then))));
     if accounts.is_empty() {
         let then = gathering.borrow_mut().2.take();
@@ -175,7 +175,7 @@ pub fn list(
     let most = limit.max(1).saturating_add(1);
     let asked = In { domain: domain.to_owned(), after, most };
     world.put_to_all(asked, move |world, found| {
-        let Gathered { items, is_partial } = gathered(found);
+        let Gathered { items, is_partial } = gather(found);
         then(world, Gathered { items: first(items, most, |info| info.jid.as_str()), is_partial });
     });
 }
@@ -213,7 +213,7 @@ pub fn fullest(
     then: impl FnOnce(&mut World, Gathered<SessionInfo>) + 'static,
 ) {
     world.put_to_all(Fullest { domains, most }, move |world, found| {
-        let Gathered { mut items, is_partial } = gathered(found);
+        let Gathered { mut items, is_partial } = gather(found);
         items.sort_by(|a, b| b.waiting_bytes.cmp(&a.waiting_bytes).then_with(|| a.jid.cmp(&b.jid)));
         items.truncate(most);
         then(world, Gathered { items, is_partial });

@@ -175,7 +175,7 @@ pub fn set_disabled(
     then: impl FnOnce(&mut World, Outcome<()>) + 'static,
 ) {
     let set = world.stores.accounts.set_disabled(account.as_ref(), disabled);
-    world.wait(set, move |world, set| match found(set, &account) {
+    world.wait(set, move |world, set| match check_found(set, &account) {
         Ok(()) if disabled => {
             world.end_logins(&account);
             sessions::close(world, account, Why::Disabled, |world, closed| then(world, closed.map(drop)));
@@ -193,7 +193,7 @@ pub fn remove(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Out
         }
         let (home, gone) = (world.home_of(account.as_ref()), Remove(account.to_bare()));
         world.put_to(home, gone, move |world, removed| {
-            then(world, Refusal::or_late(removed).and_then(|is| known(is, &account)))
+            then(world, Refusal::or_late(removed).and_then(|is| check_exists(is, &account)))
         });
     });
 }
@@ -215,7 +215,7 @@ impl Question for Remove {
 /// Empties the archive of an account (XEP-0313), including messages that wait to be written.
 pub fn empty_archive(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Outcome<()>) + 'static) {
     let exists = world.stores.accounts.exists(account.as_ref());
-    world.wait(exists, move |world, exists| match found(exists, &account) {
+    world.wait(exists, move |world, exists| match check_found(exists, &account) {
         Ok(()) => {
             let purge = Purge { owner: account.to_bare() };
             world.put_to_home(account.as_ref(), purge, |world, purged| then(world, Refusal::or_late(purged)));
@@ -236,7 +236,7 @@ pub fn remove_without_server(stores: &Stores, domains: &[String], account: JidRe
         rights::forget(&stores, &domains, account.as_ref()).await?;
         for item in stores.rosters.get(account.as_ref()).await?.items {
             if stores.accounts.exists(item.jid.as_ref()).await? {
-                let end: EditRoster = Box::new(|item, _| item.map_or(Edit::Keep, ended));
+                let end: EditRoster = Box::new(|item, _| item.map_or(Edit::Keep, end_subscription));
                 stores.rosters.change(item.jid.as_ref(), account.as_ref(), end).await?;
             }
         }
@@ -249,7 +249,7 @@ pub fn remove_without_server(stores: &Stores, domains: &[String], account: JidRe
 
 /// Returns the change of a roster item that ends both directions of its subscription (RFC 6121
 /// §2.5.2).
-fn ended(item: &RosterItem) -> Edit {
+fn end_subscription(item: &RosterItem) -> Edit {
     let item = RosterItem { subscription: Subscription::None, ask: false, pending_in: None, ..item.clone() };
     if item.visible() { Edit::Put(item) } else { Edit::Remove }
 }
@@ -363,11 +363,11 @@ fn derive(
     });
 }
 
-fn found(outcome: Result<bool, StoreError>, account: &Jid) -> Outcome<()> {
-    outcome.map_err(Refusal::from).and_then(|exists| known(exists, account))
+fn check_found(outcome: Result<bool, StoreError>, account: &Jid) -> Outcome<()> {
+    outcome.map_err(Refusal::from).and_then(|exists| check_exists(exists, account))
 }
 
-fn known(exists: bool, account: &Jid) -> Outcome<()> {
+fn check_exists(exists: bool, account: &Jid) -> Outcome<()> {
     if exists { Ok(()) } else { Err(Refusal::no_account(account)) }
 }
 

@@ -83,14 +83,14 @@ impl ImportedAccount {
             () if tag.is("archive", ARCHIVE) => self.archive(import, input),
             () => match import.document_of(&tag) {
                 Some(document) => self.known_document(import, input, tag, &document),
-                None => import.unknown(input, tag),
+                None => import.skip_unknown(input, tag),
             },
         }
     }
 
     /// Returns why the importer refuses the password in the file. Returns `None` if it doesn't, or
     /// if the file only has keys.
-    pub fn refused(&self, import: &RunningImport<'_>) -> Option<String> {
+    pub fn why_refused(&self, import: &RunningImport<'_>) -> Option<String> {
         import.importer.refuses_password(&self.jid, self.password.as_deref()?)
     }
 
@@ -208,7 +208,7 @@ impl ImportedAccount {
         let edit: EditRoster = Box::new(move |before, _| {
             Edit::Put(match before {
                 Some(item) => RosterItem { pending_in: Some(stanza.clone()), ..item.clone() },
-                None => RosterItem::requested(contact.clone(), stanza.clone()),
+                None => RosterItem::for_request(contact.clone(), stanza.clone()),
             })
         });
         let changed = import.stores.rosters.change(self.jid.as_ref(), from.as_ref(), edit);
@@ -258,7 +258,7 @@ impl ImportedAccount {
     /// Imports bookmarks of the older kind as items of the newer kind (XEP-0402 §6), unless the
     /// file has items of the newer kind already.
     fn bookmarks(&mut self, import: &RunningImport<'_>, storage: &Element) -> Result<(), ImportError> {
-        let (config, items) = bookmarks::imported(storage);
+        let (config, items) = bookmarks::import(storage);
         let pubsub = import.stores.pubsub.clone();
         let host = self.jid.clone();
         let made = wait(pubsub.create_node(host.as_ref(), ns::BOOKMARKS, config, host.as_ref(), NodeRoom::ANY))?;
@@ -363,7 +363,7 @@ impl ImportedAccount {
             if let InputNext::Start(tag) = next {
                 let line = tag.line;
                 let Some(result) = self.element(import, input, tag)? else { continue };
-                match self.archived(&result) {
+                match self.read_archived(&result) {
                     Some(message) => {
                         bytes += message.stanza.len();
                         batch.push(message);
@@ -383,7 +383,7 @@ impl ImportedAccount {
 
     /// Reads a `<result/>` of an archive. Its id stays if this server made it and it comes after
     /// the last one; otherwise the message gets an id that fits its time.
-    fn archived(&mut self, result: &Element) -> Option<ArchivedMessage> {
+    fn read_archived(&mut self, result: &Element) -> Option<ArchivedMessage> {
         let forwarded = result.child("forwarded", ns::FORWARD)?;
         let unix_ms = time(forwarded.child("delay", ns::DELAY)?.attr("stamp")?)?;
         let message = forwarded.child("message", ns::CLIENT)?;

@@ -98,9 +98,9 @@ impl RunningImport<'_> {
                 () if tag.is("host", PIE) => self.host(input, &tag)?,
                 () if is_include(&tag) => self.include(input, tag, |import, input, tag| match tag.is("host", PIE) {
                     true => import.host(input, &tag),
-                    false => import.unknown(input, tag),
+                    false => import.skip_unknown(input, tag),
                 })?,
-                () => self.unknown(input, tag)?,
+                () => self.skip_unknown(input, tag)?,
             }
         }
         Ok(())
@@ -123,9 +123,9 @@ impl RunningImport<'_> {
                 () if tag.is("user", PIE) => self.user(input, &tag, &domain)?,
                 () if is_include(&tag) => self.include(input, tag, |import, input, tag| match tag.is("user", PIE) {
                     true => import.user(input, &tag, &domain),
-                    false => import.unknown(input, tag),
+                    false => import.skip_unknown(input, tag),
                 })?,
-                () => self.unknown(input, tag)?,
+                () => self.skip_unknown(input, tag)?,
             }
         }
         Ok(())
@@ -146,7 +146,7 @@ impl RunningImport<'_> {
             self.leave_out(input, user.line, &format!("{} already exists and is left alone", account.jid));
             return Ok(input.skip()?);
         }
-        if let Some(reason) = account.refused(self) {
+        if let Some(reason) = account.why_refused(self) {
             self.leave_out(input, user.line, &format!("{}: {reason}", account.jid));
             return Ok(input.skip()?);
         }
@@ -170,7 +170,7 @@ impl RunningImport<'_> {
         tag: Tag,
         then: impl FnOnce(&mut Self, &mut Input, Tag) -> Result<(), ImportError>,
     ) -> Result<(), ImportError> {
-        let opened = input.included(&tag);
+        let opened = input.open_included(&tag);
         input.skip()?;
         match opened {
             Ok(mut included) => {

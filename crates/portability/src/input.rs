@@ -73,7 +73,7 @@ impl Input {
         Self::of(path.to_owned(), Box::new(content), 0)
     }
 
-    fn nested(path: PathBuf, depth: usize) -> io::Result<Self> {
+    fn open_nested(path: PathBuf, depth: usize) -> io::Result<Self> {
         let file = File::open(&path)?;
         Ok(Self::of(path, Box::new(file), depth))
     }
@@ -107,7 +107,7 @@ impl Input {
     ///
     /// # Errors
     /// The reason why it isn't opened.
-    pub fn included(&self, include: &Tag) -> Result<Self, String> {
+    pub fn open_included(&self, include: &Tag) -> Result<Self, String> {
         let href = include.attr("href").ok_or("an include without href")?;
         if include.attr("parse").is_some_and(|parse| parse != "xml") || include.attr("xpointer").is_some() {
             return Err("an include that isn't of a whole XML file".into());
@@ -120,7 +120,7 @@ impl Input {
         }
         let href = unescape(href).ok_or_else(|| format!("an include of {href:?}, which isn't the name of a file"))?;
         let path = self.path.parent().unwrap_or(Path::new("")).join(href);
-        Self::nested(path.clone(), self.depth + 1)
+        Self::open_nested(path.clone(), self.depth + 1)
             .map_err(|error| format!("{} can't be included: {error}", path.display()))
     }
 

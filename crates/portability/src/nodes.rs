@@ -54,7 +54,7 @@ pub fn read_config(configure: &Element) -> Vec<u8> {
 /// invalid.
 pub fn read_affiliation(element: &Element) -> Option<(Jid, NodeAffiliation)> {
     let jid = Jid::parse(element.attr("jid")?).ok()?.to_bare();
-    Some((jid, NodeAffiliation::named(element.attr("affiliation")?)?))
+    Some((jid, NodeAffiliation::from_name(element.attr("affiliation")?)?))
 }
 
 /// Reads a subscription. It has no options, for which the standard has no place.

@@ -18,7 +18,7 @@ pub fn documents() -> Vec<DocumentSpec> {
 /// Returns the prefix in the names of documents with private elements (XEP-0049). The element's
 /// name and namespace follow it.
 pub fn private(documents: &[DocumentSpec]) -> Option<String> {
-    documents.iter().find(|spec| spec.export == Exported::Private).map(|spec| spec.name.stored())
+    documents.iter().find(|spec| spec.export == Exported::Private).map(|spec| spec.name.stored_name())
 }
 
 /// The SCRAM mechanisms by their hash.
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn each_document_has_one_form_in_the_file() {
         let documents = documents();
-        let names: Vec<_> = documents.iter().map(|spec| spec.name.stored()).collect();
+        let names: Vec<_> = documents.iter().map(|spec| spec.name.stored_name()).collect();
         for (at, name) in names.iter().enumerate() {
             let others = documents.iter().enumerate().filter(|(other, _)| *other != at);
             let overlapping: Vec<_> = others.filter(|(_, other)| other.name.is(name)).collect();

@@ -57,7 +57,7 @@ impl RunningImport<'_> {
     /// Returns the name of the document that an element of the file becomes.
     pub fn document_of(&self, tag: &Tag) -> Option<String> {
         let is_it = |spec: &&DocumentSpec| matches!(spec.export, Exported::Element { name, ns } if tag.is(name, ns));
-        self.documents.iter().find(is_it).map(|spec| spec.name.stored())
+        self.documents.iter().find(is_it).map(|spec| spec.name.stored_name())
     }
 
     /// Reports data that was left out.
@@ -67,7 +67,7 @@ impl RunningImport<'_> {
     }
 
     /// Skips an unknown element, and reports it.
-    pub fn unknown(&mut self, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
+    pub fn skip_unknown(&mut self, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         self.leave_out(input, tag.line, &format!("{} is unknown here", tag.name()));
         Ok(input.skip()?)
     }

@@ -90,7 +90,7 @@ impl<'a> Finder<'a> {
         if let Some(address) = self.address(module, place) {
             backtrace::resolve(address as *mut c_void, |symbol| {
                 if let Some(name) = symbol.name() {
-                    names.push(shortened(&format!("{name:#}")));
+                    names.push(shorten(&format!("{name:#}")));
                 }
             });
         }
@@ -116,7 +116,7 @@ impl<'a> Finder<'a> {
 /// Removes generic arguments from a name, since they tell little in a picture. The type that a
 /// function belongs to stays, as in `<Vec<T> as Extend>::extend`, and so does the type of an
 /// `impl`.
-fn shortened(name: &str) -> String {
+fn shorten(name: &str) -> String {
     let mut out = String::new();
     // The number of open brackets whose contents are kept. The brackets themselves are left out,
     // and so are those that close them.
@@ -166,15 +166,15 @@ mod tests {
 
     #[test]
     fn names_are_short() {
-        assert_eq!(shortened("<alloc::vec::Vec<T,A> as X>::push"), "alloc::vec::Vec as X::push");
-        assert_eq!(shortened("<F as FnOnce<fn() -> u8>>::call"), "F as FnOnce::call");
-        assert_eq!(shortened("alloc::vec::Vec<T,A>::extend_with"), "alloc::vec::Vec::extend_with");
-        assert_eq!(shortened("core::ptr::drop_in_place<rusqlite::Statement>"), "core::ptr::drop_in_place");
-        assert_eq!(shortened("core::ptr::const_ptr::<impl *const T>::add"), "core::ptr::const_ptr::impl *const T::add");
-        assert_eq!(shortened("std::mem::take::<Vec<fn() -> u8>>"), "std::mem::take");
-        assert_eq!(shortened("<<A as B<C>>::D as E>::f"), "A as B::D as E::f");
-        assert_eq!(shortened("main"), "main");
-        assert_eq!(shortened("Vec<T"), "Vec");
+        assert_eq!(shorten("<alloc::vec::Vec<T,A> as X>::push"), "alloc::vec::Vec as X::push");
+        assert_eq!(shorten("<F as FnOnce<fn() -> u8>>::call"), "F as FnOnce::call");
+        assert_eq!(shorten("alloc::vec::Vec<T,A>::extend_with"), "alloc::vec::Vec::extend_with");
+        assert_eq!(shorten("core::ptr::drop_in_place<rusqlite::Statement>"), "core::ptr::drop_in_place");
+        assert_eq!(shorten("core::ptr::const_ptr::<impl *const T>::add"), "core::ptr::const_ptr::impl *const T::add");
+        assert_eq!(shorten("std::mem::take::<Vec<fn() -> u8>>"), "std::mem::take");
+        assert_eq!(shorten("<<A as B<C>>::D as E>::f"), "A as B::D as E::f");
+        assert_eq!(shorten("main"), "main");
+        assert_eq!(shorten("Vec<T"), "Vec");
     }
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
         let stack = Stack { thread: "web".into(), samples: 2, frames: vec!["0+10".into(), "beef".into()] };
         let sampled = Sampled { modules: vec![module], stacks: vec![stack], left_out: 1, ..Sampled::default() };
         let named = find(&sampled).expect("names");
-        assert_eq!(named.profile.folded(), "[rare stacks] 1\nweb;[unknown];[rookery] 2\n");
+        assert_eq!(named.profile.to_folded(), "[rare stacks] 1\nweb;[unknown];[rookery] 2\n");
         assert_eq!(named.unknown, ["/opt/other/rookery"]);
     }
 
@@ -197,7 +197,7 @@ mod tests {
         let stack = Stack { thread: "test".into(), samples: 1, frames };
         let sampled = Sampled { modules: vec![module], stacks: vec![stack], ..Sampled::default() };
         let named = find(&sampled).expect("names");
-        let found = named.profile.folded();
+        let found = named.profile.to_folded();
         assert!(found.contains("names::tests::a_function_of_this_process_is_named"), "{found}");
         assert_eq!(named.unknown, Vec::<String>::new());
     }

@@ -27,7 +27,7 @@ impl Profile {
     }
 
     /// Returns the profile as folded text.
-    pub fn folded(&self) -> String {
+    pub fn to_folded(&self) -> String {
         let mut text = String::new();
         for (stack, samples) in &self.stacks {
             let names: Vec<_> = stack.iter().map(|name| name.replace([';', '\n'], ",")).collect();
@@ -88,9 +88,9 @@ mod tests {
         let mut profile = Profile::default();
         profile.add(vec!["shard 0".into(), "a".into(), "[u8; 4]::b".into()], 3);
         profile.add(vec!["shard 0".into(), "a".into()], 2);
-        let text = profile.folded();
+        let text = profile.to_folded();
         assert_eq!(text, "shard 0;a 2\nshard 0;a;[u8, 4]::b 3\n");
-        assert_eq!(Profile::from_folded(&text).map(|read| read.folded()), Ok(text));
+        assert_eq!(Profile::from_folded(&text).map(|read| read.to_folded()), Ok(text));
         assert_eq!(Profile::from_folded("a 1\nb\n"), Err("line 2: it doesn't end with a count".into()));
     }
 

@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn the_resources_of_a_domain_are_bounded() {
         let mut afar = Afar::default();
-        let caps = PresenceCaps::named("one");
+        let caps = PresenceCaps::with_name("one");
         for number in 0..MOST_OF_DOMAIN + 10 {
             afar.show(&jid(&format!("u{number}@far.example/x")), &caps, jid("a@example.org"), 0);
         }
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn questions_are_paced() {
         let mut afar = Afar::default();
-        afar.show(&jid("u@far.example/x"), &PresenceCaps::named("one"), jid("a@example.org"), 0);
+        afar.show(&jid("u@far.example/x"), &PresenceCaps::with_name("one"), jid("a@example.org"), 0);
         let mut asked = |now_ms| afar.may("far.example", |domain| &mut domain.questions, QUESTION, now_ms);
         assert_eq!((0..100).filter(|_| asked(0)).count() as u64, QUESTION.burst);
         assert!(asked(QUESTION.ms) && !asked(QUESTION.ms));

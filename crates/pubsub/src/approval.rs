@@ -35,13 +35,13 @@ pub(super) fn node_of(packet: &Packet, host: &Jid) -> Option<String> {
 /// Approves a request, or denies it.
 pub(super) fn decide(world: &mut World, key: NodeKey, node: &Rc<PubsubNode>, subscriber: Jid, allow: bool) {
     let node = node.clone();
-    state::decided(world, &key, &subscriber);
+    state::forget_request(world, &key, &subscriber);
     let subscription = allow.then(PubsubSubscription::new);
     subscribe::set(world, key, subscriber, subscription, move |world, key, subscriber, done| {
         let Ok(subscription) = done else { return };
         tell_subscriber(world, key, subscriber, subscription.as_ref());
         if subscription.is_some() {
-            subscribe::begun(world, key, &node, subscriber);
+            subscribe::start(world, key, &node, subscriber);
         }
     });
 }

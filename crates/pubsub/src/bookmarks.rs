@@ -23,7 +23,7 @@ use super::{create, publish};
 /// Translates bookmarks of the older kind for an import, from either storage: returns the
 /// configuration of the node [`ns::BOOKMARKS`], and each item's id and payload. Those without an
 /// address are left out.
-pub fn imported(storage: &Element) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
+pub fn import(storage: &Element) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
     let mut with_address = storage.clone();
     with_address.retain_children(|child| child.attr("jid").is_some_and(|jid| Jid::parse(jid).is_ok()));
     let items = conferences(&with_address).unwrap_or_default().into_iter().take(MAX_BOOKMARKS);

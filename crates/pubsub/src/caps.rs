@@ -50,7 +50,7 @@ const MAX_TEXT: usize = 1023;
 #[cfg(test)]
 impl PresenceCaps {
     /// Returns made-up capabilities of this name.
-    pub(super) fn named(name: &str) -> Self {
+    pub(super) fn with_name(name: &str) -> Self {
         Self { hash: None, node: name.to_owned(), ver: String::new() }
     }
 }

@@ -149,29 +149,33 @@ impl NodeConfig {
             }
             "access_model" => {
                 let unsupported = || specific(Condition::NotAcceptable, "unsupported-access-model");
-                self.access = named(ACCESS, text).ok_or_else(unsupported)?;
+                self.access = value_named(ACCESS, text).ok_or_else(unsupported)?;
             }
-            "publish_model" => self.publish = named(PUBLISH, text).ok_or_else(|| impossible(var))?,
-            "notification_type" => self.notification = named(NOTIFICATION, text).ok_or_else(|| impossible(var))?,
-            "send_last_published_item" => self.send_last = named(SEND_LAST, text).ok_or_else(|| impossible(var))?,
+            "publish_model" => self.publish = value_named(PUBLISH, text).ok_or_else(|| impossible(var))?,
+            "notification_type" => {
+                self.notification = value_named(NOTIFICATION, text).ok_or_else(|| impossible(var))?
+            }
+            "send_last_published_item" => {
+                self.send_last = value_named(SEND_LAST, text).ok_or_else(|| impossible(var))?
+            }
             "max_items" => self.max_items = bound(var, text)?,
             "item_expire" => self.item_expire = bound(var, text)?.map(|seconds| seconds as u64),
             "max_payload_size" => self.max_payload = bound(var, text)?,
-            "persist_items" => self.persist_items = boolean(var, text)?,
-            "deliver_payloads" => self.deliver_payloads = boolean(var, text)?,
-            "deliver_notifications" => self.deliver_notifications = boolean(var, text)?,
-            "notify_config" => self.notify_config = boolean(var, text)?,
-            "notify_delete" => self.notify_delete = boolean(var, text)?,
-            "notify_retract" => self.notify_retract = boolean(var, text)?,
-            "notify_sub" => self.notify_sub = boolean(var, text)?,
-            "presence_based_delivery" => self.presence_based = boolean(var, text)?,
-            "itemreply" => self.publisher = named(ITEM_REPLY, text).ok_or_else(|| impossible(var))?,
+            "persist_items" => self.persist_items = read_boolean(var, text)?,
+            "deliver_payloads" => self.deliver_payloads = read_boolean(var, text)?,
+            "deliver_notifications" => self.deliver_notifications = read_boolean(var, text)?,
+            "notify_config" => self.notify_config = read_boolean(var, text)?,
+            "notify_delete" => self.notify_delete = read_boolean(var, text)?,
+            "notify_retract" => self.notify_retract = read_boolean(var, text)?,
+            "notify_sub" => self.notify_sub = read_boolean(var, text)?,
+            "presence_based_delivery" => self.presence_based = read_boolean(var, text)?,
+            "itemreply" => self.publisher = value_named(ITEM_REPLY, text).ok_or_else(|| impossible(var))?,
             "roster_groups_allowed" => {
                 self.roster_groups =
                     values.iter().take(MAX_GROUPS).map(|group| short(group)).collect::<Result<_, _>>()?;
             }
             // There are no collections, so the value is only checked.
-            "node_type" => drop(named(NODE_TYPE, text).ok_or_else(|| impossible(var))?),
+            "node_type" => drop(value_named(NODE_TYPE, text).ok_or_else(|| impossible(var))?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -281,7 +285,7 @@ fn name_of<T: Copy + PartialEq>(names: FieldNames<T>, value: T) -> &'static str 
     names.iter().find(|(found, ..)| *found == value).map_or("", |(_, name, _)| name)
 }
 
-fn named<T: Copy>(names: FieldNames<T>, name: &str) -> Option<T> {
+fn value_named<T: Copy>(names: FieldNames<T>, name: &str) -> Option<T> {
     names.iter().find(|(_, found, _)| *found == name).map(|(value, ..)| *value)
 }
 
@@ -294,7 +298,7 @@ fn bound(var: &str, text: &str) -> Result<Option<usize>, StanzaError> {
     }
 }
 
-fn boolean(var: &str, text: &str) -> Result<bool, StanzaError> {
+fn read_boolean(var: &str, text: &str) -> Result<bool, StanzaError> {
     match text {
         "1" | "true" => Ok(true),
         "0" | "false" => Ok(false),

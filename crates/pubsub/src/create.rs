@@ -11,7 +11,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
 
 use super::config::NodeConfig;
-use super::error::{failed, specific};
+use super::error::{specific, store_failure};
 use super::holders;
 use super::limits::{MAX_CONFIG, NAME, NodeLimits};
 use super::node::{NodeKey, PubsubNode};
@@ -73,12 +73,12 @@ pub(super) fn ensure<A: Asks>(
             let (host, room) = (key.0.as_ref(), NodeLimits::of(world, &key.0).room());
             let made = world.stores.pubsub.create_node(host, &key.1, config.to_bytes(), host, room);
             world.wait(made, move |world, made| {
-                if let Err(error) = created(world, &key, made) {
+                if let Err(error) = outcome_of(world, &key, made) {
                     then(world, asks, Err(error));
                     return state::let_go(world, key, NodeChange::Forget);
                 }
                 let node = PubsubNode::new(config, key.0.clone());
-                holders::made(world, &key);
+                holders::note_node(world, &key);
                 then(world, asks, Ok(Rc::new(node.clone())));
                 state::let_go(world, key, NodeChange::Put(Box::new(node)));
             });
@@ -99,11 +99,11 @@ fn make(
     state::hold(world, &key);
     let (owner, room) = (call.iq.from.to_bare(), NodeLimits::of(world, &key.0).room());
     let made = world.stores.pubsub.create_node(key.0.as_ref(), &key.1, config.to_bytes(), owner.as_ref(), room);
-    world.wait(made, move |world, made| match created(world, &key, made) {
+    world.wait(made, move |world, made| match outcome_of(world, &key, made) {
         Ok(()) => {
             let node = PubsubNode::new(config, owner);
             if key.0.local().is_some() {
-                holders::made(world, &key);
+                holders::note_node(world, &key);
             }
             then(world, call, key.clone(), Rc::new(node.clone()));
             state::let_go(world, key, NodeChange::Put(Box::new(node)));
@@ -131,7 +131,7 @@ fn may_create(world: &World, host: &Jid, from: JidRef<'_>) -> bool {
 }
 
 /// Turns the store's result for a new node into the outcome of the request.
-fn created(world: &mut World, key: &NodeKey, made: Result<Created, StoreError>) -> Result<(), StanzaError> {
+fn outcome_of(world: &mut World, key: &NodeKey, made: Result<Created, StoreError>) -> Result<(), StanzaError> {
     let full = |text: &'static str| Err(StanzaError::new(Condition::PolicyViolation).with_text(text));
     match made {
         Ok(Created::Done) => Ok(()),
@@ -141,7 +141,7 @@ fn created(world: &mut World, key: &NodeKey, made: Result<Created, StoreError>) 
         Ok(Created::NoAccount) => Err(Condition::ItemNotFound.into()),
         Err(error) => {
             world.store_failed("creating a node", &key.0, &error);
-            Err(failed(&error))
+            Err(store_failure(&error))
         }
     }
 }

@@ -51,7 +51,7 @@ pub use pace::deliver;
 pub use source::{DataListed, DataSource, Description, Reading, Topic};
 pub use speak::say;
 use speak::{RoomSay, RoomSpeakers, Speaker};
-use state::{DataState, described, home};
+use state::{DataState, describe, home};
 use subscribe::SubscriptionsOver;
 
 /// The module that publishes the items of an outside source.
@@ -212,7 +212,7 @@ fn run(world: &mut World, call: PubsubCall, action: RequestAction, options: &Opt
         // Nodes exist by themselves, and only the source publishes.
         RequestAction::Create { .. } => call.refuse(world, unsupported("create-nodes")),
         RequestAction::DefaultConfiguration => call.refuse(world, unsupported("config-node")),
-        other => match other.node().map(|node| described(world, &call.iq, node)) {
+        other => match other.node().map(|node| describe(world, &call.iq, node)) {
             Some(Err(error)) => call.refuse(world, error),
             _ => call.refuse(world, Condition::Forbidden),
         },

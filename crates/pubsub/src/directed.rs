@@ -83,7 +83,7 @@ impl Directed {
 
     /// Returns the capabilities that a session has announced to single accounts, with the nodes
     /// that they stand for, if known, and those accounts.
-    pub fn told(
+    pub fn announced_by(
         &self,
         link: Link,
     ) -> impl Iterator<Item = (&PresenceCaps, Option<&NodeIds>, impl Iterator<Item = &Jid>)> {
@@ -128,17 +128,17 @@ mod tests {
     fn the_capabilities_that_a_session_announces_are_bounded() {
         let (mut directed, link) = (Directed::default(), Link(3));
         for number in 0..MAX_ACCOUNTS {
-            assert!(directed.tell(link, &PresenceCaps::named("one"), &account(number)));
+            assert!(directed.tell(link, &PresenceCaps::with_name("one"), &account(number)));
         }
-        assert!(!directed.tell(link, &PresenceCaps::named("one"), &account(MAX_ACCOUNTS)));
-        assert!(directed.tell(link, &PresenceCaps::named("one"), &account(0)), "again is nothing new");
+        assert!(!directed.tell(link, &PresenceCaps::with_name("one"), &account(MAX_ACCOUNTS)));
+        assert!(directed.tell(link, &PresenceCaps::with_name("one"), &account(0)), "again is nothing new");
         assert!(
-            directed.tell(link, &PresenceCaps::named("two"), &account(0)),
+            directed.tell(link, &PresenceCaps::with_name("two"), &account(0)),
             "in the place of what it was told before"
         );
-        assert!(directed.tell(Link(4), &PresenceCaps::named("one"), &account(MAX_ACCOUNTS)), "others have room");
+        assert!(directed.tell(Link(4), &PresenceCaps::with_name("one"), &account(MAX_ACCOUNTS)), "others have room");
         for number in 1..=MAX_DIFFERENT {
-            assert!(directed.tell(link, &PresenceCaps::named(&format!("more {number}")), &account(number)));
+            assert!(directed.tell(link, &PresenceCaps::with_name(&format!("more {number}")), &account(number)));
         }
         assert_eq!(directed.0[&link].len(), MAX_DIFFERENT);
     }
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn known_capabilities_are_news_once() {
         let (mut directed, link) = (Directed::default(), Link(3));
-        let caps = Rc::new(PresenceCaps::named("one"));
+        let caps = Rc::new(PresenceCaps::with_name("one"));
         directed.tell(link, &caps, &account(1));
         assert_eq!(directed.nodes(link, &account(1)), None);
         assert_eq!(directed.learn(link, &caps, &nodes("x")), [account(1)]);

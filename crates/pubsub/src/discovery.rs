@@ -9,7 +9,7 @@ use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
 use super::config::since;
-use super::error::failed;
+use super::error::store_failure;
 use super::node::{NodeKey, PubsubNode};
 use super::request::PubsubCall;
 use super::state::{self, defaults};
@@ -130,7 +130,7 @@ pub(super) fn node_items(world: &mut World, call: PubsubCall, node: &str) {
                 }
                 world.reply(&call.iq, reply);
             }
-            Err(error) => call.refuse(world, failed(&error)),
+            Err(error) => call.refuse(world, store_failure(&error)),
         });
     });
 }
@@ -221,7 +221,7 @@ fn gather(
         }
         Err(error) => {
             world.store_failed("listing nodes", &call.iq.to, &error);
-            call.refuse(world, failed(&error));
+            call.refuse(world, store_failure(&error));
         }
     });
 }

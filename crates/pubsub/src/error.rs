@@ -49,12 +49,12 @@ impl From<Withheld> for StanzaError {
     fn from(withheld: Withheld) -> Self {
         match withheld {
             Withheld::Crowded => Condition::ResourceConstraint.into(),
-            Withheld::Store(error) => failed(&error),
+            Withheld::Store(error) => store_failure(&error),
         }
     }
 }
 
 /// Returns the error for a request for which the store failed.
-pub(crate) fn failed(error: &StoreError) -> StanzaError {
+pub(crate) fn store_failure(error: &StoreError) -> StanzaError {
     condition(error).into()
 }

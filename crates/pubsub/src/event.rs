@@ -21,7 +21,7 @@ pub(super) fn event(
     message.attr("from", key.0.as_str()).opt_attr("type", config.message_type()).attr("id", &world.unique_text());
     message.start_ns("event", ns::PUBSUB_EVENT);
     write(&mut message);
-    let packet = Packet::built(&message.finish());
+    let packet = Packet::from_built(&message.finish());
     packet
         .inspect_err(|fault| warn!(node = key.1, ?fault, "a notification is refused by the server's own scanner"))
         .ok()

@@ -69,7 +69,7 @@ pub(super) fn is_on(world: &World, account: JidRef<'_>) -> bool {
 }
 
 /// Notes that an account has created a node.
-pub(super) fn made(world: &mut World, key: &NodeKey) {
+pub(super) fn note_node(world: &mut World, key: &NodeKey) {
     world.state_mut::<Holders>().insert(&key.0, &key.1);
 }
 

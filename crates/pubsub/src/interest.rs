@@ -68,7 +68,7 @@ pub(super) fn save(world: &World, link: Link) -> Carry {
     let interests = world.state::<Interests>();
     let broadcast =
         interests.sessions.get(&link).map(|interest| InterestWish::new(&interest.caps, Some(interest.nodes())));
-    let directed = interests.directed.told(link);
+    let directed = interests.directed.announced_by(link);
     let directed: Vec<_> =
         directed.map(|(caps, nodes, accounts)| (InterestWish::new(caps, nodes), accounts.cloned().collect())).collect();
     if broadcast.is_none() && directed.is_empty() {
@@ -172,7 +172,7 @@ fn wanted_afar(world: &mut World, resource: &Jid, accounts: Vec<Jid>) {
 /// Finds out what capabilities stand for, by a query if necessary.
 fn find_out(world: &mut World, who: CapsAsker, caps: PresenceCaps) {
     let interests = interests(world);
-    if let Some((caps, nodes)) = interests.known(&caps) {
+    if let Some((caps, nodes)) = interests.find(&caps) {
         return note(world, &who, &caps, &nodes);
     }
     if let CapsAsker::Session(session) = who

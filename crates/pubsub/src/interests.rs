@@ -59,7 +59,7 @@ impl Interests {
     }
 
     /// Returns the stored meaning of capabilities, which all sessions that have them share.
-    pub(super) fn known(&mut self, caps: &PresenceCaps) -> Option<(Rc<PresenceCaps>, NodeIds)> {
+    pub(super) fn find(&mut self, caps: &PresenceCaps) -> Option<(Rc<PresenceCaps>, NodeIds)> {
         if let Some((caps, nodes)) = self.young.get_key_value(caps) {
             return Some((caps.clone(), nodes.clone()));
         }

@@ -9,7 +9,7 @@ use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
 use super::config::since;
-use super::error::{failed, unsupported};
+use super::error::{store_failure, unsupported};
 use super::event::write_item;
 use super::node::{NodeKey, PubsubNode};
 use super::request::PubsubCall;
@@ -47,7 +47,7 @@ pub(super) fn retrieve(
         Ok(_) => call.refuse(world, Condition::ItemNotFound),
         Err(error) => {
             world.store_failed("retrieving items", &key.0, &error);
-            call.refuse(world, failed(&error));
+            call.refuse(world, store_failure(&error));
         }
     });
 }

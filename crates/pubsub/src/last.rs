@@ -94,7 +94,7 @@ pub(super) fn shown(world: &mut World, owner: JidRef<'_>, contact: JidRef<'_>) {
 /// (§4.3.4).
 pub(super) fn wanted(world: &mut World, link: Link, nodes: Vec<String>) {
     let Some(resource) = world.address(link).cloned().filter(|_| !nodes.is_empty()) else { return };
-    let owners = world.watched(resource.bare()).into_iter().chain([resource.to_bare()]);
+    let owners = world.watched_contacts(resource.bare()).into_iter().chain([resource.to_bare()]);
     ask_for_last_items(world, resource, owners.collect(), nodes);
 }
 
@@ -157,7 +157,7 @@ fn last_items(world: &mut World, resource: Jid, nodes: Vec<String>, mut owners: 
         return;
     }
     // §4.3: not to contacts that are blocked.
-    world.unconcealed(account, owners, move |world, owners| {
+    world.retain_unconcealed(account, owners, move |world, owners| {
         portion(world, Rest { resource, nodes, owners, after: None });
     });
 }

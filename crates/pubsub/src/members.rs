@@ -12,7 +12,7 @@ use rookery_store::pubsub::{NodeAffiliation, SetOutcome};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
-use super::error::{failed, unsupported};
+use super::error::{store_failure, unsupported};
 use super::limits::NodeLimits;
 use super::node::{NodeKey, PubsubNode, PubsubSubscription};
 use super::request::PubsubCall;
@@ -36,7 +36,7 @@ pub(super) fn own_subscriptions(world: &mut World, call: PubsubCall, node: Optio
         }
         Err(error) => {
             world.store_failed("listing subscriptions", &call.iq.to, &error);
-            call.refuse(world, failed(&error));
+            call.refuse(world, store_failure(&error));
         }
     });
 }
@@ -55,7 +55,7 @@ pub(super) fn own_affiliations(world: &mut World, call: PubsubCall, node: Option
         }
         Err(error) => {
             world.store_failed("listing affiliations", &call.iq.to, &error);
-            call.refuse(world, failed(&error));
+            call.refuse(world, store_failure(&error));
         }
     });
 }
@@ -71,7 +71,7 @@ pub(super) fn subscribers(world: &mut World, call: &PubsubCall, key: &NodeKey, n
 }
 
 /// Lists the users with an affiliation to a node (§8.9.1).
-pub(super) fn affiliated(world: &mut World, call: &PubsubCall, key: &NodeKey, node: &PubsubNode) {
+pub(super) fn list_affiliations(world: &mut World, call: &PubsubCall, key: &NodeKey, node: &PubsubNode) {
     let entries = node.affiliations.iter().map(|(jid, affiliation)| {
         let entry = Element::new("affiliation", ns::PUBSUB_OWNER).with_attr("jid", jid.as_str());
         (jid.to_string(), entry.with_attr("affiliation", affiliation.as_str()))
@@ -148,14 +148,14 @@ pub(super) fn set_subscribers(
                 }
                 good.push_back(MemberWish { jid, subscription, is_new });
             }
-            _ => bad.push(refused(&text, before.as_ref())),
+            _ => bad.push(refused_subscription(&text, before.as_ref())),
         }
     }
     next_subscriber(world, call, key, good, bad);
 }
 
 /// Returns the entry for a refused change, with the subscription that remains.
-fn refused(jid: &str, subscription: Option<&PubsubSubscription>) -> Element {
+fn refused_subscription(jid: &str, subscription: Option<&PubsubSubscription>) -> Element {
     let state = subscription.map_or("none", PubsubSubscription::state);
     Element::new("subscription", ns::PUBSUB_OWNER).with_attr("jid", jid).with_attr("subscription", state)
 }
@@ -174,7 +174,7 @@ fn next_subscriber(
     let subscriber = jid.clone();
     let change = move |world: &mut World, call: PubsubCall, agrees: bool| {
         if !agrees {
-            bad.push(refused(jid.as_str(), None));
+            bad.push(refused_subscription(jid.as_str(), None));
             return next_subscriber(world, call, key, good, bad);
         }
         subscribe::set(world, key, jid, subscription, move |world, key, jid, done| match done {
@@ -185,13 +185,18 @@ fn next_subscriber(
             Err(error) => call.refuse(world, error),
         });
     };
-    if is_new { agreed(world, call, &subscriber, change) } else { change(world, call, true) }
+    if is_new { check_agreement(world, call, &subscriber, change) } else { change(world, call, true) }
 }
 
 /// Finds out whether a user has agreed to notifications by the caller. They come from the service,
 /// so blocking their author doesn't help. An owner may therefore subscribe only itself and accounts
 /// of this server that see its presence, since these have asked for it.
-fn agreed(world: &mut World, call: PubsubCall, jid: &Jid, then: impl FnOnce(&mut World, PubsubCall, bool) + 'static) {
+fn check_agreement(
+    world: &mut World,
+    call: PubsubCall,
+    jid: &Jid,
+    then: impl FnOnce(&mut World, PubsubCall, bool) + 'static,
+) {
     let is_account = jid.local().is_some() && world.domain(jid.domain()).is_some();
     if jid.bare() == call.iq.from.bare() || !is_account {
         let is_own = jid.bare() == call.iq.from.bare();
@@ -201,7 +206,7 @@ fn agreed(world: &mut World, call: PubsubCall, jid: &Jid, then: impl FnOnce(&mut
     let account = jid.to_bare();
     world.wait(found, move |world, found| {
         let item = match found {
-            Ok(found) => world.joined(account.as_ref(), &call.iq.from.to_bare(), found),
+            Ok(found) => world.join_parts(account.as_ref(), &call.iq.from.to_bare(), found),
             Err(StoreError::NoAccount) => None,
             Err(error) => {
                 world.store_failed("looking up who may be subscribed", &account, &error);
@@ -224,7 +229,7 @@ pub(super) fn set_affiliated(
     let mut after = (**node).clone();
     let (mut good, mut bad) = (VecDeque::new(), Vec::new());
     for (text, wanted) in changes {
-        let affiliation = NodeAffiliation::named(&wanted);
+        let affiliation = NodeAffiliation::from_name(&wanted);
         if affiliation.is_none() && wanted != "none" {
             return call.refuse(world, unsupported(&format!("{wanted}-affiliation")));
         }
@@ -244,7 +249,7 @@ pub(super) fn set_affiliated(
                 good.push_back((jid, affiliation));
             }
             _ => {
-                bad.push(unaffiliated(&text, before));
+                bad.push(refused_affiliation(&text, before));
             }
         }
     }
@@ -253,7 +258,7 @@ pub(super) fn set_affiliated(
 }
 
 /// Returns the entry for a refused change of an affiliation, with the one that remains.
-fn unaffiliated(jid: &str, before: Option<NodeAffiliation>) -> Element {
+fn refused_affiliation(jid: &str, before: Option<NodeAffiliation>) -> Element {
     let name = before.map_or("none", NodeAffiliation::as_str);
     Element::new("affiliation", ns::PUBSUB_OWNER).with_attr("jid", jid).with_attr("affiliation", name)
 }
@@ -284,7 +289,7 @@ fn next_affiliated(
             next_affiliated(world, call, key, good, bad);
         }
         Ok(SetOutcome::Full) => {
-            bad.push(unaffiliated(jid.as_str(), None));
+            bad.push(refused_affiliation(jid.as_str(), None));
             next_affiliated(world, call, key, good, bad);
         }
         Ok(SetOutcome::NoNode) => {
@@ -293,7 +298,7 @@ fn next_affiliated(
         }
         Err(error) => {
             world.store_failed("changing an affiliation", &key.0, &error);
-            call.refuse(world, failed(&error));
+            call.refuse(world, store_failure(&error));
             state::let_go(world, key, NodeChange::Forget);
         }
     });
@@ -320,7 +325,7 @@ fn settle(world: &mut World, key: &NodeKey, jid: Jid, affiliation: Option<NodeAf
 /// Replies to changes with success, or with the refused entries (§8.8.2.4, §8.9.2.4).
 fn answer(world: &mut World, call: &PubsubCall, key: &NodeKey, list: &str, bad: Vec<Element>) {
     if bad.is_empty() {
-        return call.done(world);
+        return call.succeed(world);
     }
     let mut entries = Element::new(list, ns::PUBSUB_OWNER).with_attr("node", &key.1);
     bad.into_iter().for_each(|entry| entries.push_child(entry));

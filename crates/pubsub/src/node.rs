@@ -200,7 +200,7 @@ impl PubsubSubscription {
     }
 
     /// Returns the subscription in its stored form.
-    pub(crate) fn stored(&self) -> NodeSubscription {
+    pub(crate) fn write_stored(&self) -> NodeSubscription {
         let is_usual = Self { pending: self.pending, ..Self::new() } == *self;
         let options = match is_usual {
             true => Vec::new(),

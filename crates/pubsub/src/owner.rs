@@ -11,7 +11,7 @@ use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
 use super::create::fits;
-use super::error::{failed, unsupported};
+use super::error::{store_failure, unsupported};
 use super::limits::NodeLimits;
 use super::node::{NodeKey, PubsubNode};
 use super::notify;
@@ -63,7 +63,7 @@ fn with_groups(world: &mut World, owner: Option<Jid>, then: impl FnOnce(&mut Wor
 /// Changes the configuration, or nothing if the owner has cancelled (§8.2.4).
 pub(super) fn configure(world: &mut World, call: PubsubCall, key: NodeKey, node: &Rc<PubsubNode>, form: Option<Form>) {
     // §8.2.4: cancelled.
-    let Some(form) = form else { return call.done(world) };
+    let Some(form) = form else { return call.succeed(world) };
     let (mut config, limits) = (node.config.clone(), NodeLimits::of(world, &key.0));
     if let Err(error) = config.apply(&form).and_then(|_| fits(&key.1, &config, &limits)) {
         return call.refuse(world, error);
@@ -75,7 +75,7 @@ pub(super) fn configure(world: &mut World, call: PubsubCall, key: NodeKey, node:
     world.wait(written, move |world, written| {
         let change = match written {
             Ok(true) => {
-                call.done(world);
+                call.succeed(world);
                 Rc::make_mut(&mut node).config = config.clone();
                 if config.notify_config {
                     notify::configured(world, &key, &node);
@@ -88,7 +88,7 @@ pub(super) fn configure(world: &mut World, call: PubsubCall, key: NodeKey, node:
             }
             Err(error) => {
                 world.store_failed("configuring a node", &key.0, &error);
-                call.refuse(world, failed(&error));
+                call.refuse(world, store_failure(&error));
                 NodeChange::Forget
             }
         };
@@ -111,7 +111,7 @@ pub(super) fn delete(
     world.wait(written, move |world, written| {
         match written {
             Ok(true) => {
-                call.done(world);
+                call.succeed(world);
                 if node.config.notify_delete {
                     notify::deleted(world, &key, &node, redirect.as_deref());
                 }
@@ -119,7 +119,7 @@ pub(super) fn delete(
             Ok(false) => call.refuse(world, Condition::ItemNotFound),
             Err(error) => {
                 world.store_failed("deleting a node", &key.0, &error);
-                call.refuse(world, failed(&error));
+                call.refuse(world, store_failure(&error));
             }
         }
         state::let_go(world, key, NodeChange::Forget);
@@ -135,14 +135,14 @@ pub(super) fn purge(world: &mut World, call: PubsubCall, key: NodeKey, node: &Rc
     let node = node.clone();
     world.wait(written, move |world, written| match written {
         Ok(_) => {
-            call.done(world);
+            call.succeed(world);
             if node.config.notify_retract {
                 notify::purged(world, &key, &node);
             }
         }
         Err(error) => {
             world.store_failed("purging a node", &key.0, &error);
-            call.refuse(world, failed(&error));
+            call.refuse(world, store_failure(&error));
         }
     });
 }

@@ -12,7 +12,7 @@ use rookery_store::pubsub::NodeAffiliation;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, ns};
 
-use super::error::failed;
+use super::error::store_failure;
 use super::request::PubsubCall;
 use super::state;
 use super::subscriptions::{AUTHORIZATION, ask_owner};
@@ -63,7 +63,7 @@ fn all_nodes(world: &mut World, iq: Iq) {
         }
         Err(error) => {
             world.store_failed("listing nodes", &iq.to, &error);
-            world.reply_error(&iq, failed(&error));
+            world.reply_error(&iq, store_failure(&error));
         }
     });
 }
@@ -118,7 +118,7 @@ pub(super) fn discovered(world: &mut World, iq: Iq, node: &str) {
         }
         Err(error) => {
             world.store_failed("listing nodes", &iq.to, &error);
-            world.reply_error(&iq, failed(&error));
+            world.reply_error(&iq, store_failure(&error));
         }
     });
 }

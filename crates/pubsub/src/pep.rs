@@ -170,7 +170,7 @@ fn asked(world: &mut World, iq: Iq) {
         Ok(action) => action,
         Err(error) => return world.reply_error(&iq, error),
     };
-    related(world, iq, move |world, call| {
+    with_relation(world, iq, move |world, call| {
         if let Some((call, action)) = bookmarks::node(world, call, action) {
             run(world, call, action);
         }
@@ -178,7 +178,7 @@ fn asked(world: &mut World, iq: Iq) {
 }
 
 /// Continues with a request once the asker's relation to the account is known.
-fn related(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, PubsubCall) + 'static) {
+fn with_relation(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, PubsubCall) + 'static) {
     if iq.is_own() {
         let relation = Relation { sees_presence: true, groups: Vec::new() };
         return then(world, PubsubCall { iq, relation: Some(relation) });
@@ -210,7 +210,7 @@ fn decided(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delive
 pub fn discovered(world: &mut World, iq: Iq) {
     let is_info = iq.payload.ns() == ns::DISCO_INFO;
     let node = iq.payload.attr("node").unwrap_or_default().to_owned();
-    related(world, iq, move |world, call| match is_info {
+    with_relation(world, iq, move |world, call| match is_info {
         true => discovery::node_info(world, call, &node),
         false => discovery::node_items(world, call, &node),
     });
@@ -218,7 +218,7 @@ pub fn discovered(world: &mut World, iq: Iq) {
 
 /// Continues with the nodes of an account, for its list of items.
 pub fn nodes(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<(String, String)>) + 'static) {
-    related(world, iq, |world, call| discovery::account_nodes(world, call, then));
+    with_relation(world, iq, |world, call| discovery::account_nodes(world, call, then));
 }
 
 /// The features that accounts have in addition to those of services.

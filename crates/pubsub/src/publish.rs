@@ -11,7 +11,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
 use super::config::{NodeConfig, since};
-use super::error::{failed, specific, unsupported};
+use super::error::{specific, store_failure, unsupported};
 use super::limits::NodeLimits;
 use super::node::{NodeKey, PubsubNode};
 use super::request::{MAX_ID, PubsubCall};
@@ -45,11 +45,11 @@ pub(super) fn publish(
         Err(error) => return call.refuse(world, error),
     };
     if !node.config.persist_items {
-        return published(world, &call, &key, node, &item);
+        return reply_and_notify(world, &call, &key, node, &item);
     }
     let node = node.clone();
     keep(world, key, node, item, move |world, key, node, item, kept| match kept {
-        Ok(()) => published(world, &call, key, node, item),
+        Ok(()) => reply_and_notify(world, &call, key, node, item),
         Err(error) => call.refuse(world, error),
     });
 }
@@ -90,13 +90,13 @@ fn outcome(world: &mut World, key: &NodeKey, written: Result<Published, StoreErr
         Ok(Published::CreatorFull) => full("the nodes of the account that has made this one"),
         Err(error) => {
             world.store_failed("publishing an item", &key.0, &error);
-            Err(failed(&error))
+            Err(store_failure(&error))
         }
     }
 }
 
 /// Replies to the publisher, then notifies the subscribers (§7.1.2).
-fn published(world: &mut World, call: &PubsubCall, key: &NodeKey, node: &Rc<PubsubNode>, item: &Item) {
+fn reply_and_notify(world: &mut World, call: &PubsubCall, key: &NodeKey, node: &Rc<PubsubNode>, item: &Item) {
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("publish").attr("node", &key.1);
     let is_nameless = !node.config.persist_items && !node.config.deliver_payloads;
@@ -190,7 +190,7 @@ fn await_replaced(
             }
             Err(error) => {
                 world.store_failed("removing items", &key.0, &error);
-                Err(failed(&error))
+                Err(store_failure(&error))
             }
         };
         then(world, left.outcome.and(removed));
@@ -273,7 +273,7 @@ pub(super) fn retract(
                     }
                     remove(world, call, key, node, ids, notify);
                 }
-                Err(error) => call.refuse(world, failed(&error)),
+                Err(error) => call.refuse(world, store_failure(&error)),
             });
         }
     }
@@ -284,14 +284,14 @@ fn remove(world: &mut World, call: PubsubCall, key: NodeKey, node: Rc<PubsubNode
     world.wait(removed, move |world, removed| match removed {
         Ok(removed) if removed.is_empty() => call.refuse(world, Condition::ItemNotFound),
         Ok(removed) => {
-            call.done(world);
+            call.succeed(world);
             if notify || node.config.notify_retract {
                 notify::retracted(world, &key, &node, &removed);
             }
         }
         Err(error) => {
             world.store_failed("removing items", &key.0, &error);
-            call.refuse(world, failed(&error));
+            call.refuse(world, store_failure(&error));
         }
     });
 }

@@ -4,7 +4,7 @@ use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_store::StoreError;
 
-use super::error::failed;
+use super::error::store_failure;
 use super::node::{PubsubNode, Relation};
 use super::request::PubsubCall;
 
@@ -20,11 +20,11 @@ pub(super) fn relation(
     let owner = owner.clone();
     world.wait(found, move |world, found| {
         let item = match found {
-            Ok(found) => world.joined(owner.as_ref(), &call.iq.from.to_bare(), found),
+            Ok(found) => world.join_parts(owner.as_ref(), &call.iq.from.to_bare(), found),
             Err(StoreError::NoAccount) => None,
             Err(error) => {
                 world.store_failed("looking up who may use a node", &owner, &error);
-                call.refuse(world, failed(&error));
+                call.refuse(world, store_failure(&error));
                 return then(world, None);
             }
         };

@@ -36,7 +36,7 @@ impl PubsubCall {
     }
 
     /// Replies with success and nothing else.
-    pub(crate) fn done(&self, world: &mut World) {
+    pub(crate) fn succeed(&self, world: &mut World) {
         world.reply_done(&self.iq);
     }
 

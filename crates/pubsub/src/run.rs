@@ -100,7 +100,7 @@ fn carry_out(world: &mut World, call: PubsubCall, action: RequestAction, node: R
         RequestAction::SetSubscribers { changes, .. } => {
             members::set_subscribers(world, call, key, &node, changes);
         }
-        RequestAction::Affiliated { .. } => members::affiliated(world, &call, &key, &node),
+        RequestAction::Affiliated { .. } => members::list_affiliations(world, &call, &key, &node),
         RequestAction::SetAffiliated { changes, .. } => members::set_affiliated(world, call, key, &node, changes),
         // These need no node.
         RequestAction::Subscriptions { .. }

@@ -230,7 +230,7 @@ pub(super) fn may_ask(world: &mut World, key: &NodeKey, subscriber: &Jid) -> boo
 }
 
 /// Notes that an owner has decided: the next request causes a notification.
-pub(super) fn decided(world: &mut World, key: &NodeKey, subscriber: &Jid) {
+pub(super) fn forget_request(world: &mut World, key: &NodeKey, subscriber: &Jid) {
     nodes(world, &key.0).asked.0.remove(&(key.clone(), subscriber.to_bare()));
 }
 

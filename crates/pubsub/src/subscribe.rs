@@ -10,7 +10,7 @@ use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::ns;
 
 use super::config::{Access, SendLast, since};
-use super::error::{failed, not_subscribed, specific};
+use super::error::{not_subscribed, specific, store_failure};
 use super::event;
 use super::limits::{MAX_PENDING, MAX_RESOURCES, NodeLimits};
 use super::node::{NodeKey, PubsubNode, PubsubSubscription};
@@ -59,7 +59,7 @@ pub(super) fn subscribe(
                         ask_owners(world, key, &node, jid);
                     }
                 }
-                true => begun(world, key, &node, jid),
+                true => start(world, key, &node, jid),
                 false => {}
             }
         }
@@ -81,7 +81,7 @@ fn too_many() -> StanzaError {
 }
 
 /// Starts a subscription: sends the last item, and notifies the owners if they want that.
-pub(super) fn begun(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>, subscriber: &Jid) {
+pub(super) fn start(world: &mut World, key: &NodeKey, node: &Rc<PubsubNode>, subscriber: &Jid) {
     tell_owners(world, key, node, subscriber, Some(&PubsubSubscription::new()));
     if node.config.send_last == SendLast::Never || !node.config.persist_items {
         return;
@@ -109,7 +109,7 @@ pub(super) fn unsubscribe(world: &mut World, call: PubsubCall, key: NodeKey, nod
     let node = node.clone();
     set(world, key, jid, None, move |world, key, jid, done| match done {
         Ok(_) => {
-            call.done(world);
+            call.succeed(world);
             tell_owners(world, key, &node, jid, None);
         }
         Err(error) => call.refuse(world, error),
@@ -137,7 +137,7 @@ pub(super) fn set_options(world: &mut World, call: PubsubCall, key: NodeKey, nod
         return call.refuse(world, error);
     }
     set(world, key, jid, Some(subscription), move |world, _, _, done| match done {
-        Ok(_) => call.done(world),
+        Ok(_) => call.succeed(world),
         Err(error) => call.refuse(world, error),
     });
 }
@@ -162,7 +162,7 @@ pub(super) fn set(
     then: impl FnOnce(&mut World, &NodeKey, &Jid, SubscribeThen) + 'static,
 ) {
     state::hold(world, &key);
-    let stored = subscription.as_ref().map(PubsubSubscription::stored);
+    let stored = subscription.as_ref().map(PubsubSubscription::write_stored);
     let most = NodeLimits::of(world, &key.0).account_subscriptions;
     let written = world.stores.pubsub.set_subscription(key.0.as_ref(), &key.1, jid.as_ref(), stored, most);
     world.wait(written, move |world, written| {
@@ -179,7 +179,7 @@ pub(super) fn set(
             Ok(SetOutcome::Full) => (NodeChange::None, Err(too_many())),
             Err(error) => {
                 world.store_failed("changing a subscription to a node", &key.0, &error);
-                (NodeChange::Forget, Err(failed(&error)))
+                (NodeChange::Forget, Err(store_failure(&error)))
             }
         };
         then(world, &key, &jid, outcome);

@@ -42,7 +42,7 @@ fn request(world: &mut World, key: &NodeKey, subscriber: &Jid) -> Option<Packet>
         .field(Field::boolean("pubsub#allow", false).label("Allow it?"));
     let mut message = Writer::new("message");
     message.attr("from", key.0.as_str()).attr("id", &world.unique_text()).element(&form.element());
-    Packet::built(&message.finish()).ok()
+    Packet::from_built(&message.finish()).ok()
 }
 
 /// Tells a subscriber how an owner has changed the subscription (§8.8.4).
@@ -83,7 +83,7 @@ fn news(
     let mut message = Writer::new("message");
     message.attr("from", key.0.as_str()).attr("id", &world.unique_text()).start_ns("event", ns::PUBSUB_EVENT);
     write(&mut message, Some(&key.1), subscriber, subscription);
-    Packet::built(&message.finish()).ok()
+    Packet::from_built(&message.finish()).ok()
 }
 
 /// Writes a subscription; `None` stands for one that doesn't exist.

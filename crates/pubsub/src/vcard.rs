@@ -59,10 +59,10 @@ impl Module for Vcard {
         hooks.iq(Target::Account, ns::VCARD, asked);
         hooks.document::<PhotoHash>();
         hooks.question::<StoreCard>();
-        hooks.own_presence(stamped);
+        hooks.own_presence(stamp);
         let available = Stanzas::of(Kind::Presence, &[StanzaType::Available]);
         let stamping = Wanted::from(available).with_document(PhotoHash::NAME);
-        hooks.before_route(Phase::Act, stamping, |world, passage| match stamped(world, passage.packet) {
+        hooks.before_route(Phase::Act, stamping, |world, passage| match stamp(world, passage.packet) {
             Some(packet) => Delivery::As(packet),
             None => Delivery::Pass,
         });
@@ -201,7 +201,7 @@ impl Question for StoreCard {
 
 /// Returns presence with the hash of the photo, if it has none or another. An empty one means that
 /// the client wants to show none.
-fn stamped(world: &mut World, packet: &Packet) -> Option<Packet> {
+fn stamp(world: &mut World, packet: &Packet) -> Option<Packet> {
     let sender = packet.sender()?;
     let hash = world.document::<PhotoHash>(sender.bare())?;
     let stanza = packet.stanza();

@@ -20,7 +20,7 @@ impl RelayPace {
     }
 
     /// Counts transferred bytes. Returns the time to wait before the next transfer.
-    pub fn went(&mut self, bytes: usize, now: Instant) -> Duration {
+    pub fn count_transfer(&mut self, bytes: usize, now: Instant) -> Duration {
         if self.rate == 0 {
             return Duration::ZERO;
         }
@@ -45,17 +45,21 @@ mod tests {
     fn what_goes_takes_its_time() {
         let start = Instant::now();
         let mut pace = RelayPace::new(1000, start);
-        assert_eq!(pace.went(100, start), Duration::ZERO, "a burst");
-        assert_eq!(pace.went(500, start), Duration::from_millis(500));
-        assert_eq!(pace.went(100, start + Duration::from_millis(500)), Duration::from_millis(100));
-        assert_eq!(pace.went(100, start + Duration::from_secs(60)), Duration::ZERO, "time that nobody used is gone");
-        assert_eq!(pace.went(600, start + Duration::from_secs(60)), Duration::from_millis(600));
+        assert_eq!(pace.count_transfer(100, start), Duration::ZERO, "a burst");
+        assert_eq!(pace.count_transfer(500, start), Duration::from_millis(500));
+        assert_eq!(pace.count_transfer(100, start + Duration::from_millis(500)), Duration::from_millis(100));
+        assert_eq!(
+            pace.count_transfer(100, start + Duration::from_secs(60)),
+            Duration::ZERO,
+            "time that nobody used is gone"
+        );
+        assert_eq!(pace.count_transfer(600, start + Duration::from_secs(60)), Duration::from_millis(600));
     }
 
     #[test]
     fn without_a_rate_nothing_waits() {
         let start = Instant::now();
-        assert_eq!(RelayPace::new(0, start).went(usize::MAX, start), Duration::ZERO);
-        assert!(RelayPace::new(1, start).went(usize::MAX, start) <= Duration::from_nanos(LONGEST_NANOS));
+        assert_eq!(RelayPace::new(0, start).count_transfer(usize::MAX, start), Duration::ZERO);
+        assert!(RelayPace::new(1, start).count_transfer(usize::MAX, start) <= Duration::from_nanos(LONGEST_NANOS));
     }
 }

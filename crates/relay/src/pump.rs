@@ -62,7 +62,7 @@ async fn direction(
         let Some(bytes) = buffer.get(..read).filter(|bytes| !bytes.is_empty()) else { return to.shutdown().await };
         moved.now();
         timeout(idle, to.write_all(bytes)).await??;
-        let wait = pace.went(read, Instant::now());
+        let wait = pace.count_transfer(read, Instant::now());
         if !wait.is_zero() {
             sleep(wait).await;
         }

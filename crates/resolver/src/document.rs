@@ -134,7 +134,7 @@ impl Thread {
         for _ in 0..=MOST_REDIRECTIONS {
             match self.exchange(reader, &url).await? {
                 Exchanged::Document(document) => return Ok(document),
-                Exchanged::Elsewhere(place) => url = redirected(&url, &place)?,
+                Exchanged::Elsewhere(place) => url = redirection_target(&url, &place)?,
             }
         }
         Err("too many redirections".into())
@@ -157,7 +157,7 @@ impl Thread {
         let _guard = AbortOnDrop(connection.abort_handle());
         let path = url.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/"));
         let request = Request::get(Uri::from(path)).header(HOST, authority.as_str()).header(ACCEPT, "application/json");
-        exchanged(sender.send_request(request.body(Empty::<Bytes>::new())?).await?).await
+        read_response(sender.send_request(request.body(Empty::<Bytes>::new())?).await?).await
     }
 
     async fn connect(&self, reader: &DocumentReader, host: &str) -> Result<TcpStream, DocumentFailed> {
@@ -182,7 +182,7 @@ enum Exchanged {
     Elsewhere(String),
 }
 
-async fn exchanged(response: Response<Incoming>) -> Result<Exchanged, DocumentFailed> {
+async fn read_response(response: Response<Incoming>) -> Result<Exchanged, DocumentFailed> {
     match response.status() {
         StatusCode::OK => {
             let body = Limited::new(response.into_body(), MOST_BYTES).collect().await?;
@@ -197,7 +197,7 @@ async fn exchanged(response: Response<Incoming>) -> Result<Exchanged, DocumentFa
 }
 
 /// Returns the target of a redirection: a URL, or a path at the same host.
-fn redirected(from: &Uri, place: &str) -> Result<Uri, DocumentFailed> {
+fn redirection_target(from: &Uri, place: &str) -> Result<Uri, DocumentFailed> {
     let place: Uri = place.parse()?;
     if place.scheme().is_some() {
         return Ok(place);
@@ -369,7 +369,7 @@ mod tests {
             ("http://[", None),
             ("", None),
         ] {
-            assert_eq!(redirected(&from, place).ok().map(|url| url.to_string()).as_deref(), to, "{place}");
+            assert_eq!(redirection_target(&from, place).ok().map(|url| url.to_string()).as_deref(), to, "{place}");
         }
     }
 }

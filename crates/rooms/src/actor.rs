@@ -203,7 +203,7 @@ impl Actors {
             Some(ActorSlot::Busy(queue)) => queue.pop_front(),
             _ => None,
         };
-        next.iter().for_each(|turn| self.waited(turn));
+        next.iter().for_each(|turn| self.end_wait(turn));
         next
     }
 
@@ -212,12 +212,12 @@ impl Actors {
             Some(ActorSlot::Busy(queue)) => queue,
             _ => VecDeque::new(),
         };
-        queue.iter().for_each(|turn| self.waited(turn));
+        queue.iter().for_each(|turn| self.end_wait(turn));
         queue
     }
 
     /// Stops counting a turn that has waited.
-    fn waited(&mut self, turn: &ActorTurn) {
+    fn end_wait(&mut self, turn: &ActorTurn) {
         if let ActorTurn::Stanza((packet, ..)) = turn {
             self.waiting.give_back(packet);
         }
@@ -313,7 +313,7 @@ pub(super) fn operate(world: &mut World, work: RoomWork) {
 fn employ(world: &mut World, work: RoomWork, absent: fn(&mut World, RoomWork)) {
     match world.state_mut::<Actors>().take(work.room.as_str()) {
         TakenRoom::Room(mut room) => {
-            room.operated(world, work);
+            room.operate(world, work);
             go_on(world, room);
         }
         TakenRoom::Busy => {
@@ -399,7 +399,7 @@ pub(super) fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<Stored
                 }
             }
         }
-        Ok(Some(stored)) => match Room::stored(world, jid, (&stored, removed)) {
+        Ok(Some(stored)) => match Room::from_stored(world, jid, (&stored, removed)) {
             Some(room) => {
                 return room.with_past(world, |world, room| {
                     let jid = room.jid.clone();
@@ -450,7 +450,7 @@ pub(super) fn go_on(world: &mut World, mut room: Box<Room>) {
             ActorTurn::Stanza((packet, to, custody)) => {
                 world.in_custody(custody, |world| room.receive(world, &packet, to.as_ref()));
             }
-            ActorTurn::Work(work) => room.operated(world, work),
+            ActorTurn::Work(work) => room.operate(world, work),
         }
         room.assert_whole();
     }

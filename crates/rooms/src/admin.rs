@@ -43,7 +43,7 @@ impl Room {
     /// owner must be able to read a list in order to mend it.
     fn list(&mut self, world: &mut World, iq: &Iq, item: &Element) -> Result<(), StanzaError> {
         let affiliation = item.attr("affiliation").map(|name| affiliation_named(name).ok_or(Condition::BadRequest));
-        let role = item.attr("role").map(|name| RoomRole::named(name).ok_or(Condition::BadRequest));
+        let role = item.attr("role").map(|name| RoomRole::from_name(name).ok_or(Condition::BadRequest));
         let mut reply = iq.result();
         reply.start_ns("query", ns::MUC_ADMIN);
         match (affiliation.transpose()?, role.transpose()?) {
@@ -141,7 +141,7 @@ impl Room {
                     let before = before.unwrap_or_else(|| self.affiliation_of(world, user.as_ref()));
                     self.may_affiliate(actor, from, &user, before, to)?;
                     now.insert(user.clone(), to);
-                    plan.affiliations.push(self.affiliated(item, user, to)?);
+                    plan.affiliations.push(self.read_affiliation(item, user, to)?);
                 }
                 (None, Some(role)) => self.plan_role(actor, item, role, &mut plan)?,
                 // §17.4: either of the two.
@@ -154,7 +154,7 @@ impl Room {
     }
 
     fn plan_role(&self, actor: Actor, item: &Element, role: &str, plan: &mut AdminPlan) -> Result<(), StanzaError> {
-        let role = RoomRole::named(role).ok_or(Condition::BadRequest)?;
+        let role = RoomRole::from_name(role).ok_or(Condition::BadRequest)?;
         let nick = item.attr("nick").ok_or(Condition::BadRequest)?;
         // A user who may change nothing doesn't learn who is there.
         actor.may_change_role(
@@ -205,7 +205,7 @@ impl Room {
 
     /// Returns the new affiliation that an item asks for. A nick that isn't named stays; an empty
     /// one is given up (§9.5).
-    fn affiliated(&self, item: &Element, user: Jid, affiliation: Affiliation) -> Result<Affiliated, StanzaError> {
+    fn read_affiliation(&self, item: &Element, user: Jid, affiliation: Affiliation) -> Result<Affiliated, StanzaError> {
         let is_here = affiliation > Affiliation::None;
         let nick = match item.attr("nick").filter(|_| item.attr("jid").is_some()) {
             None => self.affiliations.get(&user).and_then(|before| before.nick.clone()),

@@ -97,7 +97,7 @@ impl Room {
             self.affiliations.values().filter(|one| one.affiliation >= Affiliation::Admin).collect();
         let order = |one: &Affiliated| (Reverse(one.affiliation), one.user.to_string());
         admins.sort_by_cached_key(|one| order(one));
-        if let Ok(packet) = Packet::built(&message.finish()) {
+        if let Ok(packet) = Packet::from_built(&message.finish()) {
             world.fan_out(&packet, admins.into_iter().take(MOST_ASKED).map(|one| one.user.as_ref()));
         }
     }

@@ -62,7 +62,7 @@ impl Room {
         if makes && !self.is_locked {
             return reply.answer(world, Ok(Some(Arranged::Exists)));
         }
-        let Ok(new) = self.config.submitted(&wanted.form(), &self.limits) else {
+        let Ok(new) = self.config.with_submitted(&wanted.form(), &self.limits) else {
             return reply.answer(world, Ok(Some(Arranged::TooLong)));
         };
         self.reconfigure(world, new, |_, _| {});

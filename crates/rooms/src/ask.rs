@@ -21,7 +21,7 @@ impl Room {
             (_, ns::MAM) => self.archive_asked(world, iq),
             ("vCard", ns::VCARD) => self.vcard_asked(world, iq),
             (_, ns::DISCO_INFO) if is_get(world, iq, "query") => self.info(world, iq),
-            (_, ns::COMMANDS) => self.commanded(world, iq),
+            (_, ns::COMMANDS) => self.run_command(world, iq),
             (_, ns::DISCO_ITEMS) if is_get(world, iq, "query") => self.items(world, iq),
             // XEP-0199: the room is there.
             (_, ns::PING) if is_get(world, iq, "ping") => {

@@ -39,14 +39,14 @@ pub(super) const BOUNDS: &[Bound] = &[
         .kept_in(&["room_affiliations"]),
     number("rooms that know a user who registers with one more", Per::Account, REGISTRATIONS)
         .or("the request gets <resource-constraint/>"),
-    fixed("users who wait for approval", approve::MOST_WAITING).or("one more gets <resource-constraint/>"),
-    fixed("users whose voice or lack of it is remembered", voices::MOST)
+    fixed_bound("users who wait for approval", approve::MOST_WAITING).or("one more gets <resource-constraint/>"),
+    fixed_bound("users whose voice or lack of it is remembered", voices::MOST)
         .or("the oldest are forgotten")
         .kept_in(&["room_users"]),
     fixed_bytes("hats that users wear", hats::MOST_BYTES)
         .or("the command gets <resource-constraint/>")
         .kept_in(&["room_users"]),
-    fixed("invitations that can be declined", invite::MOST_INVITATIONS).or("the oldest are forgotten"),
+    fixed_bound("invitations that can be declined", invite::MOST_INVITATIONS).or("the oldest are forgotten"),
     fixed_bytes("the vCard", avatar::MOST_BYTES).or("the change gets <not-acceptable/>"),
     bytes("the subject", "subject_bytes").or("the change gets <not-acceptable/>"),
     bytes("each text of the configuration", "description_bytes").or("the change gets <not-acceptable/>"),
@@ -93,7 +93,7 @@ const fn rate(resource: &'static str, option: &'static str) -> Bound {
     Bound::on(resource, Per::Other("occupant"), Most::Option(option), Unit::PerSecond)
 }
 
-const fn fixed(resource: &'static str, most: usize) -> Bound {
+const fn fixed_bound(resource: &'static str, most: usize) -> Bound {
     Bound::on(resource, Per::Room, Most::Fixed(most as u64), Unit::Number)
 }
 

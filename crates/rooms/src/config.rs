@@ -78,7 +78,7 @@ impl RoomConfig {
 
     /// Reads a configuration from the store, within what the operator allows now. `None` if it
     /// can't be read: a room must not open because its lock is damaged.
-    pub(crate) fn stored(form: &Form, limits: &RoomLimits) -> Option<Self> {
+    pub(crate) fn read_stored(form: &Form, limits: &RoomLimits) -> Option<Self> {
         // A text that was once short enough stays.
         let lenient = RoomLimits { description: usize::MAX, ..limits.clone() };
         let mut stored = Self::new(limits).with(form, &lenient).ok()?;
@@ -163,7 +163,7 @@ impl RoomConfig {
     ///
     /// # Errors
     /// `not-acceptable` (§10.2) with the field that is wrong.
-    pub(crate) fn submitted(&self, form: &Form, limits: &RoomLimits) -> Result<Self, StanzaError> {
+    pub(crate) fn with_submitted(&self, form: &Form, limits: &RoomLimits) -> Result<Self, StanzaError> {
         match form.value(LANG).map(str::trim) {
             Some(lang) if !lang.is_empty() && !is_language(lang) => Err(unacceptable(LANG)),
             _ => self.with(form, limits).and_then(|new| match new.is_logged && limits.logs.is_none() {
@@ -187,7 +187,7 @@ impl RoomConfig {
             (LOGGING, &mut new.is_logged),
             (ARCHIVING, &mut new.is_archived),
         ] {
-            *switch = boolean(form, var)?.unwrap_or(*switch);
+            *switch = read_boolean(form, var)?.unwrap_or(*switch);
         }
         let texts =
             [(NAME, &mut new.name), (DESC, &mut new.description), (LANG, &mut new.lang), (PUBSUB, &mut new.pubsub)];
@@ -221,7 +221,8 @@ impl RoomConfig {
         }
         for (var, list) in [(BROADCAST, &mut self.broadcast), (MEMBER_LIST, &mut self.member_list)] {
             if form.has(var) {
-                let named = form.values(var).map(|name| RoomRole::named(name).filter(|role| *role != RoomRole::None));
+                let named =
+                    form.values(var).map(|name| RoomRole::from_name(name).filter(|role| *role != RoomRole::None));
                 let named = named.collect::<Option<Set<_>>>().ok_or_else(|| unacceptable(var))?;
                 // Each role once, however often it is named: every presence looks through this.
                 *list = RoomRole::PRESENT.into_iter().filter(|role| named.contains(role)).collect();
@@ -244,7 +245,7 @@ impl RoomConfig {
 
     fn set_password(&mut self, form: &Form, limits: &RoomLimits) -> Result<(), StanzaError> {
         let secret = form.value(SECRET).filter(|secret| !secret.is_empty());
-        match boolean(form, PROTECTED)? {
+        match read_boolean(form, PROTECTED)? {
             Some(false) => self.password.clear(),
             Some(true) => match secret {
                 Some(secret) => secret.clone_into(&mut self.password),
@@ -267,7 +268,7 @@ fn roles(var: &str, label: &str, chosen: &[RoomRole]) -> Field {
     RoomRole::PRESENT.iter().fold(field, |field, role| field.option(role.name(), role.name()))
 }
 
-fn boolean(form: &Form, var: &str) -> Result<Option<bool>, StanzaError> {
+fn read_boolean(form: &Form, var: &str) -> Result<Option<bool>, StanzaError> {
     form.boolean(var).transpose().map_err(|_| unacceptable(var))
 }
 

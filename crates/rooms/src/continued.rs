@@ -180,14 +180,16 @@ fn loaded_with(
     let jid = continued.jid.clone();
     let (whole, unsaved) = (continued.take_whole(), continued.unsaved.take());
     let room = match (&loaded, &whole) {
-        (Ok(None), Some(whole)) => Room::stored(world, &jid, (whole, removed)).map(|room| (room, unsaved.is_some())),
+        (Ok(None), Some(whole)) => {
+            Room::from_stored(world, &jid, (whole, removed)).map(|room| (room, unsaved.is_some()))
+        }
         // Another room of that name.
         (Ok(Some(stored)), Some(whole)) if stored.document.creator != whole.document.creator => None,
         // The occupants have seen changes that the store has not taken.
         (Ok(Some(_)), Some(whole)) if unsaved.is_some() => {
-            Room::stored(world, &jid, (whole, removed)).map(|room| (room, true))
+            Room::from_stored(world, &jid, (whole, removed)).map(|room| (room, true))
         }
-        (Ok(Some(stored)), _) => Room::stored(world, &jid, (stored, removed)).map(|room| (room, true)),
+        (Ok(Some(stored)), _) => Room::from_stored(world, &jid, (stored, removed)).map(|room| (room, true)),
         _ => None,
     };
     match room {
@@ -199,7 +201,7 @@ fn loaded_with(
             room.go_on(world, continued);
             room.set_stored(world, is_stored);
             if let Some(users) = unsaved {
-                let lack = UnsavedChanges::refused(users);
+                let lack = UnsavedChanges::for_users(users);
                 world.state_mut::<Unsaved>().put_back(jid.clone(), lack);
             }
             let then = move |world: &mut World, mut room: Room| {
@@ -242,7 +244,7 @@ impl Continued {
             occupants: occupants.collect(),
             history: room
                 .history
-                .kept()
+                .messages()
                 .map(|(packet, id, sender, at)| (packet, id.into(), sender.into(), at))
                 .collect(),
         }
@@ -267,7 +269,7 @@ impl Continued {
 
     /// Takes the whole room, if the store doesn't have it.
     fn take_whole(&mut self) -> Option<StoredRoom> {
-        self.whole.take().map(Whole::stored)
+        self.whole.take().map(Whole::into_stored)
     }
 }
 
@@ -292,7 +294,7 @@ impl Whole {
         }
     }
 
-    fn stored(self) -> StoredRoom {
+    fn into_stored(self) -> StoredRoom {
         let affiliations = self.affiliations.into_iter().filter_map(|(user, affiliation, nick, reason)| {
             Some(Affiliated { user, affiliation: affiliation_named(&affiliation)?, nick, reason })
         });
@@ -320,7 +322,9 @@ impl Room {
         self.history.restore(history);
         let mut elsewhere = Map::<String, ()>::default();
         for CarriedOccupant { jid, role, seats } in occupants {
-            let (Some(key), Some(role)) = (jid.resource().and_then(nick_key), RoomRole::named(&role)) else { continue };
+            let (Some(key), Some(role)) = (jid.resource().and_then(nick_key), RoomRole::from_name(&role)) else {
+                continue;
+            };
             let Some(account) = seats.first().map(|(session, ..)| session.to_bare()) else { continue };
             if self.nicks.contains_key(&key) || jid.bare() != self.jid.as_ref() {
                 continue;

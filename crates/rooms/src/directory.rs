@@ -152,13 +152,13 @@ impl Hosted {
         is_there.then(|| local.to_owned()).ok_or(Condition::ItemNotFound)
     }
 
-    fn created(&self, name: &str) -> usize {
+    fn rooms_created(&self, name: &str) -> usize {
         self.created.get(name).copied().unwrap_or_default()
     }
 
     fn count(&mut self, creator: Option<&Jid>, change: impl Fn(usize) -> usize) {
         for name in creator.into_iter().flat_map(|creator| [creator.as_str(), creator.domain()]) {
-            match change(self.created(name)) {
+            match change(self.rooms_created(name)) {
                 0 => drop(self.created.remove(name)),
                 count => drop(self.created.insert(name.to_owned(), count)),
             }
@@ -172,7 +172,7 @@ impl Hosted {
         }
         let theirs = self.rooms.values_mut().filter(|entry| entry.creator.as_ref() == Some(user));
         let count = theirs.map(|entry| entry.creator = None).count();
-        match self.created(user.domain()).saturating_sub(count) {
+        match self.rooms_created(user.domain()).saturating_sub(count) {
             0 => drop(self.created.remove(user.domain())),
             left => drop(self.created.insert(user.domain().to_owned(), left)),
         }
@@ -221,7 +221,7 @@ impl Directory {
     pub(crate) fn add(&self, room: JidRef<'_>, entry: RoomEntry, most: MostRooms) -> Result<(), Full> {
         let mut hosts = self.hosts();
         let hosted = hosts.entry(room.domain().to_owned()).or_default();
-        let created = |name: Option<&str>| name.map_or(0, |name| hosted.created(name));
+        let created = |name: Option<&str>| name.map_or(0, |name| hosted.rooms_created(name));
         match () {
             () if created(entry.creator.as_ref().map(Jid::as_str)) >= most.of_account => return Err(Full::Account),
             () if created(entry.creator.as_ref().map(Jid::domain)) >= most.of_domain => return Err(Full::Domain),
@@ -248,7 +248,7 @@ impl Directory {
     }
 
     /// Returns the rooms that the store doesn't have.
-    pub(crate) fn unstored(&self) -> Vec<(Jid, RoomEntry)> {
+    pub(crate) fn unstored_rooms(&self) -> Vec<(Jid, RoomEntry)> {
         let hosts = self.hosts();
         let of_host = |(host, hosted): (&String, &Hosted)| -> Vec<(Jid, RoomEntry)> {
             let unstored = hosted.rooms.iter().filter(|(_, entry)| !entry.is_stored);
@@ -331,7 +331,7 @@ impl Directory {
     /// Notes that an account was removed: loaded rooms forget it, see [`Directory::removed_since`].
     pub(crate) fn account_removed(&self, user: Jid) {
         self.hosts().values_mut().for_each(|hosted| hosted.forget(&user));
-        let mut unheeded = self.unheeded();
+        let mut unheeded = self.lock_unheeded();
         unheeded.users.push_back(user);
         self.removed.count.store(unheeded.before + unheeded.users.len(), Ordering::Release);
     }
@@ -343,7 +343,7 @@ impl Directory {
 
     /// Returns the accounts that were removed after the first `seen`, as far as `is_known` is true.
     pub(crate) fn removed_since(&self, seen: usize, is_known: impl Fn(&Jid) -> bool) -> Vec<Jid> {
-        let unheeded = self.unheeded();
+        let unheeded = self.lock_unheeded();
         let since = unheeded.users.iter().skip(seen.saturating_sub(unheeded.before));
         since.filter(|user| is_known(user)).cloned().collect()
     }
@@ -351,7 +351,7 @@ impl Directory {
     /// Notes that the rooms of a shard have forgotten the first `count` accounts that were removed.
     /// An account that all shards have forgotten is dropped.
     pub(crate) fn heed(&self, shard: usize, shards: usize, count: usize) {
-        let mut unheeded = self.unheeded();
+        let mut unheeded = self.lock_unheeded();
         unheeded.heeded.insert(shard, count);
         if unheeded.heeded.len() < shards {
             return;
@@ -364,10 +364,10 @@ impl Directory {
 
     /// Returns the number of removed accounts that are kept because some room may know them.
     pub fn unheeded_removals(&self) -> usize {
-        self.unheeded().users.len()
+        self.lock_unheeded().users.len()
     }
 
-    fn unheeded(&self) -> MutexGuard<'_, Unheeded> {
+    fn lock_unheeded(&self) -> MutexGuard<'_, Unheeded> {
         lock(&self.removed.unheeded)
     }
 

@@ -17,7 +17,7 @@ use super::shown::ShownPresence;
 
 impl Room {
     /// Carries out a command.
-    pub(crate) fn commanded(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+    pub(crate) fn run_command(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
         let node = iq.payload.attr("node").unwrap_or_default();
         let command = COMMANDS.iter().find(|(name, ..)| node.strip_prefix(PREFIX) == Some(*name));
         let Some((name, ..)) = command else { return Err(Condition::ItemNotFound.into()) };

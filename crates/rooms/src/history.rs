@@ -65,11 +65,11 @@ impl RoomHistory {
 
     /// Returns all messages, oldest first, each with its id, the pseudonym of its sender and the
     /// time in milliseconds since 1970.
-    pub(crate) fn kept(&self) -> impl Iterator<Item = (Packet, &str, &str, u64)> {
+    pub(crate) fn messages(&self) -> impl Iterator<Item = (Packet, &str, &str, u64)> {
         self.messages.iter().map(|past| (past.packet.clone(), past.id.as_str(), past.sender.as_str(), past.unix_ms))
     }
 
-    /// Restores the messages that [`RoomHistory::kept`] has returned.
+    /// Restores the messages that [`RoomHistory::messages`] has returned.
     pub(crate) fn restore(&mut self, messages: Vec<(Packet, String, String, u64)>) {
         for (packet, id, sender, unix_ms) in messages {
             self.bytes += packet.bytes().len();
@@ -147,7 +147,7 @@ mod tests {
         let room = Jid::parse("coven@chat.example").unwrap();
         let mut history = RoomHistory::default();
         for n in 0..5_u64 {
-            let packet = Packet::scanned(
+            let packet = Packet::from_bytes(
                 format!("<message from='coven@chat.example/hag' id='{n}'><body>{n}</body></message>").as_bytes(),
             )
             .unwrap();

@@ -170,7 +170,7 @@ impl Room {
             .field(Field::boolean(ALLOW, false).label("Grant voice to this person?"));
         let mut message = Writer::new("message");
         message.attr("from", self.jid.as_str()).element(&form.element());
-        if let Ok(packet) = rookery_fanout::Packet::built(&message.finish()) {
+        if let Ok(packet) = rookery_fanout::Packet::from_built(&message.finish()) {
             world.fan_out_roll(&packet, &self.moderators, &[]);
         }
         Ok(())

@@ -91,7 +91,7 @@ impl Room {
             None => self.may_come(world, &from.to_bare()),
         };
         let paces = paces.inspect_err(|_| world.state::<Directory>().holdings.leave_seat(from.as_ref(), is_here))?;
-        let seat = OccupantSeat { jid: from.clone(), presence: reflected(packet), number: self.next_number() };
+        let seat = OccupantSeat { jid: from.clone(), presence: reflect(packet), number: self.next_number() };
         world.enroll(self.roll_for(from.bare(), affiliation, key), from.as_ref());
         let at = match self.nicks.get(key).copied() {
             Some(at) => self.join_nick(world, at, seat),
@@ -313,18 +313,18 @@ impl Room {
             let mut message = Writer::new("message");
             message.attr("type", "groupchat").attr("from", self.jid.as_str());
             message.start("subject").end();
-            Packet::built(&message.finish()).ok()
+            Packet::from_built(&message.finish()).ok()
         })
     }
 
     /// Returns a stored stanza with the time stamp that it needs to be sent later.
-    pub(crate) fn stamped(&self, world: &World, packet: &Packet) -> Packet {
+    pub(crate) fn stamp(&self, world: &World, packet: &Packet) -> Packet {
         packet.with_child(&delay::element(self.jid.as_str(), world.time()))
     }
 }
 
 /// Returns a presence reduced to what other occupants may see.
-pub(crate) fn reflected(packet: &Packet) -> Packet {
+pub(crate) fn reflect(packet: &Packet) -> Packet {
     packet.without_children(is_forged)
 }
 

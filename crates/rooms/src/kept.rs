@@ -31,7 +31,7 @@ impl KeptRoom {
         for (_, said) in &kept.of_users {
             document.push_child(Element::parse(said).ok()?);
         }
-        let config = RoomConfig::stored(&Form::within(&document)?, limits)?;
+        let config = RoomConfig::read_stored(&Form::within(&document)?, limits)?;
         let is_locked = document.child("locked", FORMAT).is_some();
         let secret = document.child_text("secret", FORMAT)?;
         let mut hats = Map::<Jid, Vec<Element>>::default();

@@ -112,7 +112,7 @@ impl Room {
 }
 
 /// Returns the `<destroy/>` that occupants get (§10.9), from the one that the owner sent.
-pub(crate) fn destroyed(asked: &Element) -> Element {
+pub(crate) fn destroy_element(asked: &Element) -> Element {
     let mut destroy = Element::new("destroy", ns::MUC_USER).with_opt_attr("jid", asked.attr("jid"));
     for name in ["password", "reason"] {
         if let Some(text) = asked.child_text(name, asked.ns()) {

@@ -33,7 +33,7 @@ impl Room {
         message.element(&because(Element::new("retract", ns::RETRACT).with_attr("id", id)));
         self.history.retract(id, None);
         self.bury(world, id, None, because(tombstone_mark(&own, world.time())));
-        if let Ok(packet) = Packet::built(&message.finish()) {
+        if let Ok(packet) = Packet::from_built(&message.finish()) {
             let stable = self.record(world, None, &packet, None);
             self.send_to_all(world, &packet.with_child(&stanza_id(self.jid.as_ref(), &stable)));
         }

@@ -5,7 +5,7 @@ use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::StanzaError;
 
-use super::join::reflected;
+use super::join::reflect;
 use super::occupant::nick_key;
 use super::room::Room;
 use super::shown::ShownPresence;
@@ -13,7 +13,7 @@ use super::shown::ShownPresence;
 impl Room {
     /// Updates an occupant's presence.
     pub(crate) fn update(&mut self, world: &mut World, at: usize, packet: &Packet, from: &Jid) {
-        let new = reflected(packet);
+        let new = reflect(packet);
         let Some(occupant) = self.occupants.get_mut(at) else { return };
         let Some(place) = occupant.seats.iter().position(|seat| seat.jid == *from) else { return };
         let mut seat = occupant.seats.remove(place);
@@ -61,7 +61,7 @@ impl Room {
         occupant.jid = to.to_jid();
         if let Some(place) = occupant.seats.iter().position(|seat| seat.jid == *from) {
             let mut seat = occupant.seats.remove(place);
-            seat.presence = reflected(packet);
+            seat.presence = reflect(packet);
             occupant.seats.push(seat);
         }
         occupant.changed();

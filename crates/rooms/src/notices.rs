@@ -31,7 +31,7 @@ impl Room {
             let id = world.unique_text();
             let (notice, user) = (self.notice(&id, &change.user, change.affiliation, Some("101")), change.user.clone());
             // Users aren't told about changes by somebody they have blocked.
-            world.unconcealed(by.to_bare(), vec![user.clone()], move |world, users| {
+            world.retain_unconcealed(by.to_bare(), vec![user.clone()], move |world, users| {
                 if !users.is_empty() {
                     world.route_built(&notice, &user);
                 }
@@ -49,7 +49,7 @@ impl Room {
         let config = &self.config;
         let is_open = config.is_nonanonymous && RoomRole::PRESENT.iter().all(|role| config.member_list.contains(role));
         for (user, _, now) in changes.iter().filter(is_listed) {
-            let Ok(packet) = Packet::built(&self.notice(&world.unique_text(), user, *now, None)) else { continue };
+            let Ok(packet) = Packet::from_built(&self.notice(&world.unique_text(), user, *now, None)) else { continue };
             world.fan_out_roll(&packet, &self.moderators, &[]);
             if is_open {
                 world.fan_out_roll(&packet, &self.others, &[]);

@@ -78,13 +78,13 @@ pub(super) fn ask<T: Serialize + 'static>(
 
 impl Room {
     /// Does an operator's work, or continues a request.
-    pub(super) fn operated(&mut self, world: &mut World, work: RoomWork) {
+    pub(super) fn operate(&mut self, world: &mut World, work: RoomWork) {
         if self.is_over {
             return work.without_room(world, None);
         }
         match work.what {
             RoomTask::Describe(reply) => {
-                let described = self.described();
+                let described = self.describe();
                 reply.answer(world, Ok(Some(described)));
             }
             RoomTask::Arrange(wanted, owner, reply) => self.arrange(world, &wanted, owner.is_some(), reply),
@@ -103,7 +103,7 @@ impl Room {
         self.keep_changes(world);
     }
 
-    fn described(&self) -> Described {
+    fn describe(&self) -> Described {
         let mut occupants: Vec<_> = self
             .occupants
             .iter()

@@ -12,7 +12,7 @@ use rookery_xml::{Element, Writer, ns};
 
 use super::config::{ADMINS, OWNERS, ROOMCONFIG, RoomConfig, unacceptable};
 use super::keep::reply_to_change;
-use super::leave::destroyed;
+use super::leave::destroy_element;
 use super::room::Room;
 use super::spread;
 use super::unsaved;
@@ -29,7 +29,7 @@ impl Room {
             return self.show_form(world, iq);
         }
         if let Some(destroy) = iq.payload.child("destroy", ns::MUC_OWNER) {
-            return self.destroy(world, iq, &destroyed(destroy));
+            return self.destroy(world, iq, &destroy_element(destroy));
         }
         let form = Form::within(&iq.payload).ok_or(Condition::BadRequest)?;
         match form.type_() {
@@ -69,8 +69,8 @@ impl Room {
         if form.form_type().is_some_and(|type_| type_ != ROOMCONFIG) {
             return Err(Condition::BadRequest.into());
         }
-        let new = self.config.submitted(form, &self.limits)?;
-        let changes = self.listed(form)?;
+        let new = self.config.with_submitted(form, &self.limits)?;
+        let changes = self.read_lists(form)?;
         // An instant room (§10.1.2) becomes persistent once a message was sent in it.
         let is_configured = form.fields().any(|field| field.var() != "FORM_TYPE");
         let stays = new.is_persistent && (is_configured || self.is_stored());
@@ -105,7 +105,7 @@ impl Room {
     }
 
     /// Returns the affiliations gained and lost by the full lists in a form.
-    fn listed(&self, form: &Form) -> Result<Vec<Affiliated>, StanzaError> {
+    fn read_lists(&self, form: &Form) -> Result<Vec<Affiliated>, StanzaError> {
         let mut now = Map::default();
         for (var, affiliation) in [(ADMINS, Affiliation::Admin), (OWNERS, Affiliation::Owner)] {
             if !form.has(var) {
@@ -162,7 +162,7 @@ impl Room {
         for code in codes {
             message.start("status").attr("code", code).end();
         }
-        if let Ok(packet) = rookery_fanout::Packet::built(&message.finish()) {
+        if let Ok(packet) = rookery_fanout::Packet::from_built(&message.finish()) {
             self.send_to_all(world, &packet);
         }
     }

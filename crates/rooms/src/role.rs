@@ -32,7 +32,7 @@ impl RoomRole {
     }
 
     /// Returns the role that an attribute `role` names; `None` for an unknown word.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         [Self::None, Self::Visitor, Self::Participant, Self::Moderator].into_iter().find(|role| role.name() == name)
     }
 

@@ -111,13 +111,17 @@ impl Room {
 
     /// Returns a room from the store, which was read when `removed_seen` accounts had been removed.
     /// `None` if it can't be read, or its host doesn't serve rooms any more.
-    pub(crate) fn stored(world: &mut World, jid: &Jid, (stored, removed_seen): (&StoredRoom, usize)) -> Option<Self> {
+    pub(crate) fn from_stored(
+        world: &mut World,
+        jid: &Jid,
+        (stored, removed_seen): (&StoredRoom, usize),
+    ) -> Option<Self> {
         let limits = RoomLimits::of(world.domain_of(jid.domain())?);
         let document = &stored.document;
         let KeptRoom { config, is_locked, secret, hat_list, hats, waiting, voices } =
             KeptRoom::read(document, &limits)?;
         let mut room = Self::with(world, jid.clone(), config, limits, secret);
-        room.subject = document.subject.as_deref().and_then(|bytes| Packet::scanned(bytes).ok());
+        room.subject = document.subject.as_deref().and_then(|bytes| Packet::from_bytes(bytes).ok());
         room.set_vcard(document.vcard.as_deref().and_then(|bytes| Element::parse(bytes).ok()));
         (room.hat_list, room.hats) = (hat_list, hats);
         stored.affiliations.iter().for_each(|affiliated| room.note_affiliation(affiliated));

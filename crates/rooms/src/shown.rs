@@ -76,7 +76,7 @@ pub(crate) fn presence(
         presence.end();
     }
     user(&mut presence, occupant, jid, shown);
-    Packet::built(&presence.finish()).ok()
+    Packet::from_built(&presence.finish()).ok()
 }
 
 /// Writes the room's statement about an occupant: `<x/>` in `muc#user`.

@@ -140,7 +140,7 @@ impl Room {
         let packet = packet.with_child(&stanza_id(self.jid.as_ref(), &id));
         self.send_to_all(world, &packet);
         if is_subject {
-            self.subject = Some(self.stamped(world, &packet));
+            self.subject = Some(self.stamp(world, &packet));
             self.keep_soon();
         }
         if !(is_known && self.history.has(&id)) {
@@ -163,9 +163,9 @@ impl Room {
     /// (XEP-0421), and without elements that only the room may send.
     fn reflection(&self, stanza: Stanza<'_>, at: usize) -> Packet {
         let Some(occupant) = self.occupants.get(at) else {
-            return Packet::stamped(stanza, StanzaType::Groupchat, self.jid.as_str(), None);
+            return Packet::from_session(stanza, StanzaType::Groupchat, self.jid.as_str(), None);
         };
-        let packet = Packet::stamped(stanza, StanzaType::Groupchat, occupant.jid.as_str(), None);
+        let packet = Packet::from_session(stanza, StanzaType::Groupchat, occupant.jid.as_str(), None);
         let packet = packet.without_children(|child| self.is_forged_in_message(child));
         let mut pseudonym = Writer::with_ns("occupant-id", ns::OCCUPANT_ID);
         pseudonym.attr("id", &occupant.id);
@@ -212,7 +212,7 @@ impl Room {
     /// Delivers a message of one occupant to all sessions of another.
     fn pass_on(&self, world: &mut World, type_: StanzaType, stanza: Stanza<'_>, from: usize, to: usize) {
         let (Some(sender), Some(target)) = (self.occupants.get(from), self.occupants.get(to)) else { return };
-        let packet = Packet::stamped(stanza, type_, sender.jid.as_str(), None);
+        let packet = Packet::from_session(stanza, type_, sender.jid.as_str(), None);
         let packet = packet.without_children(|child| self.is_forged_in_message(child));
         let mut pseudonym = Writer::with_ns("occupant-id", ns::OCCUPANT_ID);
         pseudonym.attr("id", &sender.id);

@@ -101,7 +101,7 @@ pub(crate) fn remove(world: &mut World, room: &Jid, then: impl FnOnce(&mut World
 impl UnsavedChanges {
     /// Returns the changes of a room that is to be written again, with the affiliations of these
     /// users.
-    pub(crate) fn refused(users: Vec<Jid>) -> Self {
+    pub(crate) fn for_users(users: Vec<Jid>) -> Self {
         Self { is_refused: true, users: users.into_iter().collect(), ..Self::default() }
     }
 

@@ -75,7 +75,7 @@ impl Voices {
 
     /// Reads an element that [`Voices::elements`] has written.
     pub(crate) fn read(element: &Element) -> Option<(Jid, RoomRole)> {
-        Some((Jid::parse(element.attr("jid")?).ok()?, RoomRole::named(element.attr("role")?)?))
+        Some((Jid::parse(element.attr("jid")?).ok()?, RoomRole::from_name(element.attr("role")?)?))
     }
 }
 

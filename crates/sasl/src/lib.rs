@@ -48,7 +48,7 @@ pub use binding::{BindingType, ChannelBindings};
 pub use credentials::{Credentials, CredentialsError, DEFAULT_ITERATIONS, Keys, SALT_BYTES};
 pub use failure::Failure;
 pub use hash::Hash;
-pub use mechanism::{Mechanism, offered};
+pub use mechanism::{Mechanism, to_offer};
 pub use prep::saslprep;
 pub use token::{TokenKey, TokenMechanism};
 

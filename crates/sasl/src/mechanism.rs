@@ -82,7 +82,7 @@ impl Mechanism {
 ///
 /// `bindings` are those of the connection: without any, no `-PLUS` mechanism. `plain` says whether
 /// PLAIN may be offered, which RFC 6120 §13.8.4 wants only under TLS.
-pub fn offered(bindings: &ChannelBindings, plain: bool) -> Vec<Mechanism> {
+pub fn to_offer(bindings: &ChannelBindings, plain: bool) -> Vec<Mechanism> {
     let possible = |mechanism: &Mechanism| match mechanism {
         Mechanism::Plain => plain,
         other => !other.binds() || !bindings.is_empty(),
@@ -116,9 +116,9 @@ mod tests {
     #[test]
     fn bindings_and_tls_decide_the_offer() {
         let none = ChannelBindings::default();
-        assert_eq!(offered(&none, false), [Mechanism::ScramSha512, Mechanism::ScramSha256, Mechanism::ScramSha1]);
+        assert_eq!(to_offer(&none, false), [Mechanism::ScramSha512, Mechanism::ScramSha256, Mechanism::ScramSha1]);
         let bound = ChannelBindings { server_end_point: Some(vec![1; 32]), exporter: None };
-        assert_eq!(offered(&bound, true), Mechanism::ALL);
-        assert!(!offered(&bound, false).contains(&Mechanism::Plain));
+        assert_eq!(to_offer(&bound, true), Mechanism::ALL);
+        assert!(!to_offer(&bound, false).contains(&Mechanism::Plain));
     }
 }

@@ -60,7 +60,7 @@ impl TokenMechanism {
     /// Returns the mechanisms that a connection can support, strongest first. If a proof can be
     /// bound to the connection, unbound mechanisms are not offered: anybody who can read inside
     /// TLS, such as a proxy that ends it elsewhere, could use an unbound proof again.
-    pub fn offered(bindings: &ChannelBindings) -> impl Iterator<Item = TokenMechanism> + '_ {
+    pub fn to_offer(bindings: &ChannelBindings) -> impl Iterator<Item = TokenMechanism> + '_ {
         let supported = move |mechanism: &TokenMechanism| mechanism.binding(bindings).is_some();
         let is_bound = TokenMechanism::ALL.iter().any(|mechanism| *mechanism != Self::Unbound && supported(mechanism));
         let is_offered = move |mechanism: &TokenMechanism| *mechanism != Self::Unbound || !is_bound;
@@ -159,10 +159,10 @@ mod tests {
             assert_eq!(TokenMechanism::from_name(mechanism.name()), Some(mechanism));
         }
         let none = ChannelBindings::default();
-        assert_eq!(TokenMechanism::offered(&none).collect::<Vec<_>>(), [TokenMechanism::Unbound]);
+        assert_eq!(TokenMechanism::to_offer(&none).collect::<Vec<_>>(), [TokenMechanism::Unbound]);
         let both = ChannelBindings { exporter: Some([1; 32]), server_end_point: Some(vec![2; 32]) };
         let bound = [TokenMechanism::Exporter, TokenMechanism::EndPoint];
-        assert_eq!(TokenMechanism::offered(&both).collect::<Vec<_>>(), bound, "unbound ones only where nothing binds");
+        assert_eq!(TokenMechanism::to_offer(&both).collect::<Vec<_>>(), bound, "unbound ones only where nothing binds");
     }
 
     /// The kept hash has the same effect as the token in a plain HMAC.

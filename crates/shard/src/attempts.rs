@@ -198,7 +198,7 @@ impl LoginAttempts {
         self.take_back(attempt, now_ms);
         for place in [Some(attempt.network), attempt.client].into_iter().flatten() {
             if self.remember(attempt.account, place, now_ms) {
-                self.news.known(attempt.account, place);
+                self.news.note_known(attempt.account, place);
             }
         }
     }
@@ -344,13 +344,13 @@ impl LoginAttempts {
     fn charge(&mut self, name: RateName, key: u64, rate: AttemptRate, now_ms: u64) {
         let (table, news) = self.table(name);
         table.charge(key, rate, now_ms);
-        news.charged(name, key, 1);
+        news.note_charge(name, key, 1);
     }
 
     fn uncharge(&mut self, name: RateName, key: u64, rate: AttemptRate, now_ms: u64) {
         let (table, news) = self.table(name);
         table.take_back(key, rate, now_ms);
-        news.charged(name, key, -1);
+        news.note_charge(name, key, -1);
     }
 
     fn table(&mut self, name: RateName) -> (&mut RateTable, &mut GatheredAttempts) {

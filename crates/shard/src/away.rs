@@ -127,7 +127,7 @@ impl<D: Driver> Shard<D> {
         match frame {
             LineFrame::Attach(key, attach) => self.attach(from, key, *attach),
             LineFrame::Read(key, bytes) => self.driver.arrived(from, key, &bytes),
-            LineFrame::Written(key, bytes) => self.driver.written(from, key, bytes as usize),
+            LineFrame::Written(key, bytes) => self.driver.note_written(from, key, bytes as usize),
             LineFrame::Lost(key) => {
                 self.driver.lost(from, key);
                 self.forget_reattach(from, key);

@@ -36,7 +36,7 @@ impl<S> ShardConnection<S> {
 
 impl<D: Driver> Shard<D> {
     /// Takes a request.
-    pub(crate) fn posted(&mut self, mut posted: Box<BoshRequest>) {
+    pub(crate) fn take_request(&mut self, mut posted: Box<BoshRequest>) {
         match std::mem::replace(&mut posted.request.whose, Whose::Nobody) {
             Whose::New(opening) => self.open_session(*posted, &opening),
             Whose::Nobody => posted.waiter.answer(BoshAnswer::refusal(AnswerCondition::ItemNotFound)),
@@ -121,7 +121,7 @@ impl<D: Driver> Shard<D> {
             return waiter.answer(BoshAnswer::refusal(AnswerCondition::ItemNotFound));
         }
         session.take(request, waiter, now);
-        if let Some(handled) = session.confirmed() {
+        if let Some(handled) = session.take_confirmed() {
             // The client can't have received more than it was sent.
             let _ = self.world.outboxes.acknowledge(link, handled);
         }
@@ -157,7 +157,7 @@ impl<D: Driver> Shard<D> {
             }
             let is_bound = connection.is_bound();
             let ConnectionWire::Bosh(session) = &mut connection.wire else { return };
-            let Some(request) = session.unread() else { return };
+            let Some(request) = session.next_unread() else { return };
             if let Some(opening) = request.restart.take() {
                 // XEP-0206 §5: the content of a request that restarts the stream is ignored.
                 request.skip_content();
@@ -191,7 +191,7 @@ impl<D: Driver> Shard<D> {
     fn element_before(&mut self, link: Link) {
         let limits = self.common.generation.policy.limits_before;
         let mut scanner = self.buffers.scanner.take().unwrap_or_default();
-        let next = match self.session(link).and_then(BoshSession::unread) {
+        let next = match self.session(link).and_then(BoshSession::next_unread) {
             // All elements of a request together have the limit of one element.
             Some(request) if request.len() > limits.bytes + ENVELOPE => Err(Fault::TooBig),
             Some(request) => {
@@ -281,7 +281,7 @@ impl<D: Driver> Shard<D> {
         let mut answering = std::mem::take(&mut self.bosh.answering);
         for link in answering.drain(..) {
             self.answer(link);
-            let (sent, now) = (self.sent(link), self.timing.now_ms);
+            let (sent, now) = (self.sent_stanzas(link), self.timing.now_ms);
             if let Some(session) = self.session(link) {
                 session.release(sent, now);
             }
@@ -305,7 +305,7 @@ impl<D: Driver> Shard<D> {
             rendered.clear();
             if has_stanzas {
                 self.world.outboxes.render(link, MOST_STANZAS, &mut rendered);
-                self.world.outboxes.sent(link, rendered.len());
+                self.world.outboxes.remove_sent(link, rendered.len());
             }
             session.has_news = is_bound && self.world.outboxes.has_waiting(link);
             let sent = self.world.outboxes.sent_and_unacknowledged(link).map_or(0, |(sent, _)| sent);
@@ -316,7 +316,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Returns the number of stanzas that a session has been sent.
-    fn sent(&self, link: Link) -> u32 {
+    fn sent_stanzas(&self, link: Link) -> u32 {
         self.world.outboxes.sent_and_unacknowledged(link).map_or(0, |(sent, _)| sent)
     }
 
@@ -378,7 +378,7 @@ impl<D: Driver> Shard<D> {
     /// Checks a session when its timer fires.
     pub(crate) fn look_at_bosh(&mut self, link: Link, due_ms: u64) {
         let now = self.timing.now_ms;
-        let sent = self.sent(link);
+        let sent = self.sent_stanzas(link);
         let Some(session) = self.session(link).filter(|session| session.looked_at_ms == Some(due_ms)) else { return };
         session.looked_at_ms = None;
         if session.look(sent, now) {

@@ -177,7 +177,7 @@ impl<S> ShardConnection<S> {
     }
 
     /// Returns the place of a session without a connection.
-    pub(crate) fn detached(peer: SocketAddr) -> Self {
+    pub(crate) fn without_socket(peer: SocketAddr) -> Self {
         Self {
             socket: None,
             peer,

@@ -11,7 +11,7 @@ pub trait Driver {
     type Socket: Send + 'static;
 
     /// Begins to connect. The socket is ready for output when it is connected, or can't be: see
-    /// [`Driver::connected`].
+    /// [`Driver::connect_result`].
     ///
     /// # Errors
     /// The error of the system at once.
@@ -21,7 +21,7 @@ pub trait Driver {
     ///
     /// # Errors
     /// The reason why it isn't connected.
-    fn connected(&mut self, socket: &Self::Socket) -> io::Result<()>;
+    fn connect_result(&mut self, socket: &Self::Socket) -> io::Result<()>;
 
     /// Begins to watch a socket for input, under a key that [`ReadySocket`] will carry.
     ///

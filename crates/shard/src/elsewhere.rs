@@ -163,7 +163,7 @@ impl<D: Driver> Shard<D> {
                 postcard::to_allocvec(&CensusElsewhere::new(&census))
             }
             DriverQuestion::Streams => {
-                let streams = self.reported().into_iter().take(MOST_STREAMS).map(StreamElsewhere::from);
+                let streams = self.report_streams().into_iter().take(MOST_STREAMS).map(StreamElsewhere::from);
                 postcard::to_allocvec(&streams.collect::<Vec<_>>())
             }
             DriverQuestion::CloseStreams { remote, locals } => {

@@ -48,7 +48,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Takes a connection that was begun elsewhere.
-    pub(crate) fn handed(&mut self, handed: Handed<D::Socket>) {
+    pub(crate) fn take_handed(&mut self, handed: Handed<D::Socket>) {
         let Handed { socket, peer, tls, mut input, is_encrypted_by_proxy, is_local, transport } = handed;
         if !self.may_enter(peer) {
             return;

@@ -96,7 +96,7 @@ impl Driver for Epoll {
         begin_to_connect(address)
     }
 
-    fn connected(&mut self, socket: &TcpStream) -> io::Result<()> {
+    fn connect_result(&mut self, socket: &TcpStream) -> io::Result<()> {
         outcome(socket)
     }
 

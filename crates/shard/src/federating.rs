@@ -181,7 +181,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Returns the streams with other servers and components, with their addresses.
-    pub(crate) fn reported(&mut self) -> Vec<StreamReport> {
+    pub(crate) fn report_streams(&mut self) -> Vec<StreamReport> {
         let Some(federating) = &mut self.federating else { return Vec::new() };
         federating.servers.set_time(self.timing.now_ms);
         let mut reports = federating.servers.report();
@@ -316,7 +316,7 @@ impl<D: Driver> Shard<D> {
     fn connect_result(&mut self, federating: &mut Federating<D::Socket>, key: ConnectionKey) {
         let Some(wire) = federating.get(key).filter(|wire| wire.connecting) else { return };
         wire.connecting = false;
-        match self.driver.system.connected(&wire.socket) {
+        match self.driver.system.connect_result(&wire.socket) {
             Ok(()) => {
                 self.show_interest(federating, key);
                 federating.servers.connected(key);

@@ -156,7 +156,7 @@ impl<D: Driver> Shard<D> {
             let link = Link(link);
             let Some(line) = self.driver.memory(at).map(|(memory, _)| memory.line) else { continue };
             let is_bound = self.connections.get(link).is_some_and(|connection| connection.is_bound());
-            if is_bound && self.world.followed(link).is_some_and(|session| session.line != line) {
+            if is_bound && self.world.followed_session(link).is_some_and(|session| session.line != line) {
                 self.world.set_line(link, line);
             }
         }
@@ -177,13 +177,13 @@ impl<D: Driver> Shard<D> {
         let ConnectionStage::Bound { since_s, until_s } = connection.stage else { return false };
         let rest = match &connection.wire {
             ConnectionWire::Stream => Some(connection.carry.as_ref().map_or(0, |carry| carry.bytes.len())),
-            ConnectionWire::WebSocket(frames) => frames.is_between_messages().then(|| frames.kept()),
+            ConnectionWire::WebSocket(frames) => frames.is_between_messages().then(|| frames.kept_bytes()),
             ConnectionWire::Bosh(_) => return false,
         };
         let is_whole = connection.unsent.as_ref().is_none_or(|unsent| unsent.at >= unsent.bytes.len())
             && !self.world.outboxes.is_begun(link);
         let knows_more = self.moves.known.contains_key(&link);
-        let Some(session) = self.world.followed(link) else { return false };
+        let Some(session) = self.world.followed_session(link) else { return false };
         let Some((memory, read)) = self.driver.memory(at) else { return false };
         if session.line != memory.line {
             return false;
@@ -219,9 +219,9 @@ impl<D: Driver> Shard<D> {
             return self.memory_as_front(link).map(|memory| ConnectionGoingOn::Front(Box::new(memory)));
         };
         let mut rest = Vec::new();
-        self.world.outboxes.unfinished(link, &mut rest);
+        self.world.outboxes.append_rest(link, &mut rest);
         if self.driver.write_rest(at, &rest) {
-            self.world.outboxes.sent(link, rest.len());
+            self.world.outboxes.remove_sent(link, rest.len());
         }
         self.mark_line(at, link, true).then_some(ConnectionGoingOn::Line(at))
     }
@@ -236,7 +236,7 @@ impl<D: Driver> Shard<D> {
         let ConnectionStage::Bound { since_s, until_s } = connection.stage else { return None };
         let (is_between, most) = match &connection.wire {
             ConnectionWire::Stream => (true, connection.carry.as_ref().map_or(0, |carry| carry.bytes.len())),
-            ConnectionWire::WebSocket(frames) => (frames.is_between_messages(), frames.kept()),
+            ConnectionWire::WebSocket(frames) => (frames.is_between_messages(), frames.kept_bytes()),
             ConnectionWire::Bosh(_) => (false, 0),
         };
         if !is_between || most > MOST_KEPT || !self.world.is_lasting(link) {
@@ -246,10 +246,10 @@ impl<D: Driver> Shard<D> {
             let before = unsent.bytes.len();
             let mut left = std::mem::take(&mut unsent.covers);
             if connection.tls.is_none() {
-                self.world.outboxes.unfinished(link, &mut unsent.bytes);
+                self.world.outboxes.append_rest(link, &mut unsent.bytes);
                 left += unsent.bytes.len() - before;
             }
-            self.world.outboxes.sent(link, left);
+            self.world.outboxes.remove_sent(link, left);
         }
         let kept = match &mut connection.wire {
             ConnectionWire::WebSocket(frames) => frames.take_kept(),
@@ -258,7 +258,7 @@ impl<D: Driver> Shard<D> {
         let prefixes = connection.prefixes.as_deref().unwrap_or_default().to_vec();
         let line = (self.common.ids)() as u64 | 1;
         self.world.set_line(link, line);
-        let (jid, session) = self.world.address(link).cloned().zip(self.world.followed(link))?;
+        let (jid, session) = self.world.address(link).cloned().zip(self.world.followed_session(link))?;
         let FollowedSession { id, seconds, is_inactive, sent, handled, .. } = session;
         let told = LineSession { jid, id, line, seconds, is_inactive, since_s, until_s, prefixes };
         Some(FrontMemory::standing(told, sent, handled, kept))
@@ -267,7 +267,7 @@ impl<D: Driver> Shard<D> {
     /// Lets the connection of a session that has left here wait for its new home.
     pub(crate) fn go_on_as_front(&mut self, link: Link, mut memory: FrontMemory) {
         let Some(connection) = self.connections.get_mut(link) else { return };
-        let mut front = ShardConnection::detached(connection.peer);
+        let mut front = ShardConnection::without_socket(connection.peer);
         front.in_world = false;
         front.socket = connection.socket.take();
         front.tls = connection.tls.take();

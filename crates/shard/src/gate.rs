@@ -135,7 +135,7 @@ impl Gate {
     pub(crate) fn begins_to_tell(&self) -> bool {
         let begins = !self.is_telling.swap(true, Ordering::Relaxed);
         if begins {
-            self.watched().attempts.gather_news();
+            self.lock_attempts().attempts.gather_news();
             self.guesses.gather_news();
         }
         begins
@@ -144,7 +144,7 @@ impl Gate {
     /// Takes the report for other nodes, if there is anything to report.
     pub(crate) fn take_news(&self) -> Option<Vec<u8>> {
         self.is_telling.store(false, Ordering::Relaxed);
-        let news = GateNews { attempts: self.watched().attempts.take_news(), misses: self.guesses.take_news() };
+        let news = GateNews { attempts: self.lock_attempts().attempts.take_news(), misses: self.guesses.take_news() };
         let is_any = !news.attempts.is_empty() || !news.misses.is_empty();
         is_any.then(|| postcard::to_allocvec(&news).ok())?
     }
@@ -162,7 +162,7 @@ impl Gate {
         unix_ms: u64,
     ) -> Result<(), postcard::Error> {
         let news: GateNews = postcard::from_bytes(bytes)?;
-        self.watched().attempts.hear(&news.attempts, terms.guesses_per_day, now_ms);
+        self.lock_attempts().attempts.hear(&news.attempts, terms.guesses_per_day, now_ms);
         self.guesses.hear(&news.misses, unix_ms);
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Gate {
     pub fn begin(&self, whence: Whence<'_>, terms: &LoginTerms, now_ms: u64) -> Result<(LoginAttempt, u64), Refused> {
         let is_exempt = terms.exempt.iter().any(|network| network.contains(whence.address));
         let whence = Whence { counts: if is_exempt { CountsAt::Nowhere } else { whence.counts }, ..whence };
-        let mut watched = self.watched();
+        let mut watched = self.lock_attempts();
         let begun = watched.attempts.begin(whence, terms.guesses_per_day, now_ms);
         if let Err(refused) = &begun {
             watched.untold += 1;
@@ -236,34 +236,34 @@ impl Gate {
     /// recently.
     pub fn let_in(&self, address: IpAddr, terms: &LoginTerms, now_ms: u64) -> bool {
         let is_exempt = terms.exempt.iter().any(|network| network.contains(address));
-        is_exempt || self.watched().attempts.let_in(address, now_ms)
+        is_exempt || self.lock_attempts().attempts.let_in(address, now_ms)
     }
 
     /// Notes that an attempt has succeeded.
     pub fn succeeded(&self, attempt: &LoginAttempt, now_ms: u64) {
-        self.watched().attempts.succeeded(attempt, now_ms);
+        self.lock_attempts().attempts.succeeded(attempt, now_ms);
     }
 
     /// Notes that an attempt has failed.
     pub fn failed(&self, _used_up: LoginAttempt) {
-        self.watched().attempts.failed();
+        self.lock_attempts().attempts.failed();
     }
 
     /// Subtracts an attempt that has ended without a guess.
     pub fn take_back(&self, attempt: &LoginAttempt, now_ms: u64) {
-        self.watched().attempts.take_back(attempt, now_ms);
+        self.lock_attempts().attempts.take_back(attempt, now_ms);
     }
 
     /// Returns the counts of attempts since the start, by their outcome.
     pub fn tally(&self) -> AttemptTally {
-        self.watched().attempts.tally()
+        self.lock_attempts().attempts.tally()
     }
 
     fn lock(&self) -> MutexGuard<'_, GateInner> {
         lock(&self.inner)
     }
 
-    fn watched(&self) -> MutexGuard<'_, Watched> {
+    fn lock_attempts(&self) -> MutexGuard<'_, Watched> {
         lock(&self.attempts)
     }
 }

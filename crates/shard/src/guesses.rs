@@ -35,7 +35,7 @@ impl Guesses {
     }
 
     /// Counts a miss: a token that doesn't exist, or a name that is taken.
-    pub fn missed(&self, address: IpAddr, now_ms: u64) {
+    pub fn count_miss(&self, address: IpAddr, now_ms: u64) {
         let mut table = self.lock();
         let place = household(address);
         if let Some(news) = &mut table.news
@@ -114,12 +114,12 @@ mod tests {
         let here = "192.0.2.1".parse().unwrap();
         (0..MOST).for_each(|at| {
             assert_eq!(guesses.wait_ms(here, 5), None, "{at}");
-            guesses.missed(here, 5);
+            guesses.count_miss(here, 5);
         });
         assert_eq!(guesses.wait_ms(here, 6), Some(WINDOW_MS - 1));
         assert_eq!(guesses.wait_ms("192.0.2.2".parse().unwrap(), 6), None);
         assert_eq!(guesses.wait_ms(here, 5 + WINDOW_MS), None);
-        guesses.missed(here, 5 + WINDOW_MS);
+        guesses.count_miss(here, 5 + WINDOW_MS);
         assert_eq!(guesses.wait_ms(here, 5 + WINDOW_MS), None, "a window begins again");
     }
 
@@ -128,12 +128,12 @@ mod tests {
         let (one, other) = (Guesses::default(), Guesses::default());
         one.gather_news();
         let here = "2001:db8::1".parse().unwrap();
-        (0..MOST).for_each(|_| one.missed(here, 5));
+        (0..MOST).for_each(|_| one.count_miss(here, 5));
         assert_eq!(other.wait_ms(here, 5), None);
         other.hear(&one.take_news(), 5);
         assert_eq!(other.wait_ms(here, 5), Some(WINDOW_MS));
         assert!(one.take_news().is_empty(), "they hear of each miss once");
-        (0..2 * MOST_TOLD as u32).for_each(|at| one.missed(std::net::Ipv4Addr::from(at).into(), 0));
+        (0..2 * MOST_TOLD as u32).for_each(|at| one.count_miss(std::net::Ipv4Addr::from(at).into(), 0));
         assert_eq!(one.take_news().len(), MOST_TOLD);
         other.hear(&[(here, u32::MAX)], 5);
         assert_eq!(other.wait_ms(here, 5), Some(WINDOW_MS));
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn places_are_bounded() {
         let guesses = Guesses::default();
-        (0..MOST_PLACES as u32 + 10).for_each(|at| guesses.missed(std::net::Ipv4Addr::from(at).into(), 0));
+        (0..MOST_PLACES as u32 + 10).for_each(|at| guesses.count_miss(std::net::Ipv4Addr::from(at).into(), 0));
         assert_eq!(guesses.lock().places.len(), MOST_PLACES);
     }
 }

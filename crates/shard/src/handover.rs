@@ -94,7 +94,7 @@ impl<D: Driver> Shard<D> {
             match card {
                 Card::Session(card) => {
                     let peer = card.peer().unwrap_or(NOWHERE);
-                    if let Some(link) = self.insert(ShardConnection::detached(peer)) {
+                    if let Some(link) = self.insert(ShardConnection::without_socket(peer)) {
                         sessions.push((link, *card));
                     }
                 }

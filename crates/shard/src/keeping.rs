@@ -280,7 +280,7 @@ mod tests {
         front
     }
 
-    fn told(front: &FrontMemory) -> Option<(u32, u32, u32)> {
+    fn told_counts(front: &FrontMemory) -> Option<(u32, u32, u32)> {
         let reattach = front.reattach("192.0.2.1:1".parse().unwrap(), false)?;
         Some((reattach.sent, reattach.handled, reattach.kept))
     }
@@ -290,39 +290,39 @@ mod tests {
         let mut front = front();
         front.pass(b"0123456789");
         front.mark(LineMark { sent: 1, safe: None });
-        assert_eq!(told(&front), None, "nobody knows what its bytes follow");
+        assert_eq!(told_counts(&front), None, "nobody knows what its bytes follow");
         front.mark(LineMark { sent: 2, safe: Some((13, 4)) });
-        assert_eq!(told(&front), Some((2, 4, 8)));
+        assert_eq!(told_counts(&front), Some((2, 4, 8)));
         front.mark(LineMark { sent: 3, safe: Some((10, 3)) });
-        assert_eq!(told(&front), Some((3, 4, 8)), "that is older");
+        assert_eq!(told_counts(&front), Some((3, 4, 8)), "that is older");
         front.begin_stanza();
-        assert_eq!(told(&front), None);
+        assert_eq!(told_counts(&front), None);
         front.mark(LineMark { sent: 4, safe: Some((21, 9)) });
-        assert_eq!(told(&front), Some((4, 9, 0)));
+        assert_eq!(told_counts(&front), Some((4, 9, 0)));
         front.pass(b"abc");
         assert_eq!(front.begin_again(), b"abc");
         front.pass(b"abc");
         front.mark(LineMark { sent: 5, safe: Some((2, 10)) });
-        assert_eq!(told(&front), Some((5, 10, 1)));
+        assert_eq!(told_counts(&front), Some((5, 10, 1)));
     }
 
     #[test]
     fn a_front_keeps_little_and_believes_no_nonsense() {
         let mut front = front();
         front.mark(LineMark { sent: 0, safe: Some((11, 0)) });
-        assert_eq!(told(&front), Some((0, 0, 0)));
+        assert_eq!(told_counts(&front), Some((0, 0, 0)));
         front.pass(&[0; MOST_KEPT]);
-        assert_eq!(told(&front), Some((0, 0, MOST_KEPT as u32)));
+        assert_eq!(told_counts(&front), Some((0, 0, MOST_KEPT as u32)));
         front.pass(&[0]);
-        assert_eq!((told(&front), front.kept.capacity()), (None, 0));
+        assert_eq!((told_counts(&front), front.kept.capacity()), (None, 0));
         front.mark(LineMark { sent: 0, safe: Some((11 + MOST_KEPT as u64, 1)) });
-        assert_eq!(told(&front), None, "a byte of it is missing");
+        assert_eq!(told_counts(&front), None, "a byte of it is missing");
         front.mark(LineMark { sent: 0, safe: Some((12 + MOST_KEPT as u64, 2)) });
-        assert_eq!(told(&front), Some((0, 2, 0)));
+        assert_eq!(told_counts(&front), Some((0, 2, 0)));
         for bytes in [13 + MOST_KEPT as u64, u64::MAX] {
             front.mark(LineMark { sent: 0, safe: Some((12 + MOST_KEPT as u64, 2)) });
             front.mark(LineMark { sent: 0, safe: Some((bytes, 3)) });
-            assert_eq!(told(&front), None, "nobody has sent that");
+            assert_eq!(told_counts(&front), None, "nobody has sent that");
         }
     }
 

@@ -212,7 +212,7 @@ impl<D: Driver> LineNetwork<D> {
     }
 
     /// Notes that a client has received this number of bytes.
-    pub(crate) fn written(&mut self, front: Station, key: u64, bytes: usize) {
+    pub(crate) fn note_written(&mut self, front: Station, key: u64, bytes: usize) {
         let Some(line) = self.by_front.get(&(front, key)).copied() else { return };
         let Some(found) = self.lines.get_mut(line) else { return };
         found.unwritten = found.unwritten.saturating_sub(bytes);

@@ -467,7 +467,7 @@ impl<S> Post<S> {
     }
 
     /// Stops admitting clients.
-    pub(crate) fn shut(&self) {
+    pub(crate) fn shut_out(&self) {
         self.is_shut.store(true, Ordering::SeqCst);
         (0..self.shards()).for_each(|shard| self.send(shard, Envelope::Shut));
     }

@@ -196,7 +196,7 @@ impl<D: Driver> Shard<D> {
 
     /// Makes a client wait whose account has yet to arrive.
     pub(crate) fn keep_out(&mut self, link: Link) {
-        self.asked(link, true);
+        self.set_asked(link, true);
         self.pause(link, true);
         let key = self.key_of(link);
         self.moves.early.push(key);
@@ -228,7 +228,7 @@ impl<D: Driver> Shard<D> {
             // The client comes again, and then takes the shortest way.
             return self.lost(link);
         }
-        self.asked(link, false);
+        self.set_asked(link, false);
         self.pause(link, false);
         match home < self.world.own_shards() {
             true => self.move_to(link, home),

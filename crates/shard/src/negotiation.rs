@@ -63,7 +63,7 @@ impl<D: Driver> Shard<D> {
                         return self.resume(link, session, h);
                     }
                     Ok(_) => {
-                        self.asked(link, true);
+                        self.set_asked(link, true);
                         self.resumptions.push(Resumption { connection: self.key_of(link), previd, h });
                     }
                     Err(NotResumed { condition, handled }) => {
@@ -102,26 +102,26 @@ impl<D: Driver> Shard<D> {
         match event {
             C2sEvent::StartTls => self.start_tls(link),
             C2sEvent::Credentials { account } => {
-                self.asked(link, true);
+                self.set_asked(link, true);
                 self.ask(link, LoginQuestion::Credentials(account));
             }
             C2sEvent::Verify { account, password } => {
-                self.asked(link, true);
+                self.set_asked(link, true);
                 self.ask(link, LoginQuestion::Verify(account, password));
             }
             C2sEvent::Anonymous { .. } => self.let_in_anonymously(link),
             C2sEvent::Bearer { token, wanted } => {
                 let host = self.with_machine(link, |machine| machine.host().map(|host| host.name.as_str().into()));
                 let Some(host) = host.flatten() else { return };
-                self.asked(link, true);
+                self.set_asked(link, true);
                 self.ask(link, LoginQuestion::Bearer(token, host, wanted));
             }
             C2sEvent::Tokens { account, client } => {
-                self.asked(link, true);
+                self.set_asked(link, true);
                 self.ask(link, LoginQuestion::Tokens(account, client));
             }
             C2sEvent::Token { account, client, used, invalidate, issue } => {
-                self.asked(link, true);
+                self.set_asked(link, true);
                 let key = self.key_of(link);
                 self.world.change_tokens(key, TokenChange { account, client, used, invalidate, issue });
             }
@@ -153,7 +153,7 @@ impl<D: Driver> Shard<D> {
                     return;
                 };
                 connection.in_world = true;
-                self.asked(link, true);
+                self.set_asked(link, true);
                 self.world.bind(link, &account, resource.as_deref());
             }
             C2sEvent::BindInline { resource } => {
@@ -162,11 +162,11 @@ impl<D: Driver> Shard<D> {
                     return;
                 };
                 connection.in_world = true;
-                self.asked(link, true);
+                self.set_asked(link, true);
                 self.world.bind_in_place(link, &account, &resource);
             }
             C2sEvent::BeforeLogin { stanza } => {
-                self.asked(link, true);
+                self.set_asked(link, true);
                 self.before_login(link, &stanza);
             }
             C2sEvent::Authenticated { .. } | C2sEvent::Resume { .. } | C2sEvent::End => {}
@@ -216,7 +216,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn tls_established(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(tls) = &connection.tls else { return };
-        let (bindings, kind) = (tls.bindings(), handshake(tls.resumed()));
+        let (bindings, kind) = (tls.bindings(), handshake(tls.is_resumed()));
         if let ConnectionStage::Negotiating(negotiation) = &mut connection.stage
             && let Some(since) = negotiation.tls_since.take()
         {
@@ -362,12 +362,12 @@ impl<D: Driver> Shard<D> {
     /// meanwhile.
     pub(crate) fn answered(&mut self, link: Link, out: &[u8]) {
         self.write_raw(link, out);
-        self.asked(link, false);
+        self.set_asked(link, false);
         self.pause(link, false);
         self.input(link, &mut []);
     }
 
-    pub(crate) fn asked(&mut self, link: Link, asked: bool) {
+    pub(crate) fn set_asked(&mut self, link: Link, asked: bool) {
         if let Some(connection) = self.connections.get_mut(link)
             && let ConnectionStage::Negotiating(negotiation) = &mut connection.stage
         {

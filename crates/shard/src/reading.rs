@@ -138,11 +138,11 @@ impl<D: Driver> Shard<D> {
                 pass
             }
         };
-        self.passed(link, &pass);
+        self.carry_out(link, &pass);
     }
 
     /// Carries out the results of a pass over the input.
-    pub(crate) fn passed(&mut self, link: Link, pass: &Pass) {
+    pub(crate) fn carry_out(&mut self, link: Link, pass: &Pass) {
         match *pass {
             Pass::More | Pass::Over => {}
             Pass::Full => self.pause(link, true),

@@ -90,7 +90,7 @@ impl<D: Driver> Shard<D> {
             && connection.tls.is_none()
             && let Some(unsent) = &mut connection.unsent
         {
-            self.world.outboxes.unfinished(session, &mut unsent.bytes);
+            self.world.outboxes.append_rest(session, &mut unsent.bytes);
         }
     }
 

@@ -354,7 +354,7 @@ impl Driver for RingDriver {
         begin_to_connect(address).map(SystemSocket::from)
     }
 
-    fn connected(&mut self, socket: &SystemSocket) -> io::Result<()> {
+    fn connect_result(&mut self, socket: &SystemSocket) -> io::Result<()> {
         outcome(&socket.stream)
     }
 

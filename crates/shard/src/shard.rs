@@ -377,8 +377,8 @@ impl<D: Driver> Shard<D> {
             Envelope::Accepted { socket, peer, port } => self.accept(socket, peer, port, self.timing.now_ms),
             Envelope::ServerMoved(moving) => self.adopt_server(*moving),
             Envelope::Resolved(domain, found) => self.resolved(&domain, &found),
-            Envelope::Handed(handed) => self.handed(*handed),
-            Envelope::Bosh(posted) => self.posted(posted),
+            Envelope::Handed(handed) => self.take_handed(*handed),
+            Envelope::Bosh(posted) => self.take_request(posted),
             Envelope::BoshGone(sid) => self.bosh_gone(sid),
             Envelope::Moved(connection) => self.moved_here(*connection),
             Envelope::Mail(mail, posted) => self.mail(mail, posted),
@@ -410,7 +410,7 @@ impl<D: Driver> Shard<D> {
             Envelope::GoOn(cards, custody) => self.go_on(cards, custody),
             Envelope::Proceed => self.world.proceed(),
             Envelope::Servers(all, done) => {
-                lock(&all).extend(self.reported());
+                lock(&all).extend(self.report_streams());
                 let _ = done.try_send(());
             }
             Envelope::CloseServers(closing, done) => {

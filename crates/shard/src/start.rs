@@ -207,8 +207,8 @@ impl RunningShards {
     }
 
     /// Stops admitting clients: the node is leaving its cluster.
-    pub fn shut(&self) {
-        self.post.shut();
+    pub fn shut_out(&self) {
+        self.post.shut_out();
     }
 
     /// Returns whether all shards have handed on their sessions and rooms to other nodes.

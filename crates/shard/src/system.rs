@@ -148,10 +148,10 @@ impl Driver for SystemDriver {
         }
     }
 
-    fn connected(&mut self, socket: &SystemSocket) -> io::Result<()> {
+    fn connect_result(&mut self, socket: &SystemSocket) -> io::Result<()> {
         match self {
-            Self::Epoll(driver) => driver.connected(&socket.stream),
-            Self::Ring(driver) => driver.connected(socket),
+            Self::Epoll(driver) => driver.connect_result(&socket.stream),
+            Self::Ring(driver) => driver.connect_result(socket),
         }
     }
 

@@ -128,7 +128,7 @@ impl<D: Driver> Shard<D> {
     /// the connection that were handled already. Returns `None`, and does nothing, if the two don't
     /// match.
     fn take_up(&mut self, session: Link, reattach: &Reattach) -> Option<u32> {
-        let handled = self.world.followed(session)?.handled;
+        let handled = self.world.followed_session(session)?.handled;
         let known = handled.wrapping_sub(reattach.handled);
         // Each of these stanzas has some bytes, so there can't be more of them than bytes that were
         // kept. If bytes were kept, the old home may have taken more than it has counted, because
@@ -157,7 +157,7 @@ impl<D: Driver> Shard<D> {
         );
         // The client counts on the node of its connection.
         self.driver.frames.push((front, LineFrame::Reattached(key)));
-        let mut connection = ShardConnection::detached(reattach.peer);
+        let mut connection = ShardConnection::without_socket(reattach.peer);
         connection.socket = Some(socket);
         if reattach.is_websocket {
             connection.wire = ConnectionWire::WebSocket(Frames::default());

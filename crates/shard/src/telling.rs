@@ -38,8 +38,8 @@ impl Door {
     }
 
     /// Counts a miss on the web: a token that doesn't exist, or a name that is taken.
-    pub fn missed(&self, address: IpAddr, unix_ms: u64) {
-        self.gate.guesses().missed(address, unix_ms);
+    pub fn count_miss(&self, address: IpAddr, unix_ms: u64) {
+        self.gate.guesses().count_miss(address, unix_ms);
         self.tell_others();
     }
 }

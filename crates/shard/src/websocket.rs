@@ -48,7 +48,7 @@ impl<D: Driver> Shard<D> {
         let is_bound = matches!(self.connections.get(link), Some(connection) if connection.is_bound());
         if is_bound {
             self.frames(link, &mut []);
-        } else if self.websocket(link).is_some_and(|frames| frames.kept() > MAX_AHEAD) {
+        } else if self.websocket(link).is_some_and(|frames| frames.kept_bytes() > MAX_AHEAD) {
             self.pause(link, true);
         }
     }
@@ -100,7 +100,7 @@ impl<D: Driver> Shard<D> {
         {
             frames.keep(input.get(at..).unwrap_or_default());
         }
-        self.passed(link, &pass);
+        self.carry_out(link, &pass);
     }
 
     /// Gives stanza after stanza to the world. Returns how that ended and the number of processed

@@ -143,8 +143,8 @@ impl WireTls {
     /// Returns whether an earlier TLS session continues.
     pub(crate) fn is_resumed(&self) -> bool {
         match self {
-            Self::Accepted(tls) => tls.resumed(),
-            Self::Called(tls) => tls.resumed(),
+            Self::Accepted(tls) => tls.is_resumed(),
+            Self::Called(tls) => tls.is_resumed(),
         }
     }
 

@@ -88,7 +88,7 @@ impl<D: Driver> Shard<D> {
         };
         debug_assert!(sent <= rendered.len(), "the system takes what it was given");
         debug_assert!(connection.unsent.is_none(), "nothing is written past what waits");
-        self.world.outboxes.sent(link, sent);
+        self.world.outboxes.remove_sent(link, sent);
         if sent < rendered.len() {
             // An empty remainder only says that the connection is full.
             connection.unsent = Some(Box::default());
@@ -154,7 +154,7 @@ impl<D: Driver> Shard<D> {
         let sent = self.driver.send(socket, bytes);
         self.world.counters.path.back(outer);
         match sent {
-            Ok(sent) if sent >= bytes.len() => self.world.outboxes.sent(link, covers),
+            Ok(sent) if sent >= bytes.len() => self.world.outboxes.remove_sent(link, covers),
             Ok(sent) => self.keep_unsent(link, bytes.get(sent..).unwrap_or_default(), covers),
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.keep_unsent(link, bytes, covers),
             Err(error) => {
@@ -208,7 +208,7 @@ impl<D: Driver> Shard<D> {
         }
         let covers = unsent.covers;
         connection.unsent = None;
-        self.world.outboxes.sent(link, covers);
+        self.world.outboxes.remove_sent(link, covers);
         let is_over = |stage: &ConnectionStage| match stage {
             ConnectionStage::Away(away) => away.is_over,
             stage => matches!(stage, ConnectionStage::Lingering),
@@ -295,7 +295,7 @@ impl<D: Driver> Shard<D> {
         }
         if let Some(unsent) = connection.unsent.as_mut().filter(|_| connection.tls.is_none()) {
             // Without TLS the rest of a half-written stanza is still in the outbox.
-            self.world.outboxes.unfinished(link, &mut unsent.bytes);
+            self.world.outboxes.append_rest(link, &mut unsent.bytes);
         }
         let in_world = connection.in_world;
         let handshaking = connection.tls.as_ref().is_some_and(|tls| tls.handshaking());

@@ -88,8 +88,8 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "resumption: counts begin again where they were",
         file: "crates/fanout/src/outbox/managed.rs",
-        guard: "        managed.sent = managed.acknowledged();\n",
-        instead: "        managed.sent = if $on { managed.sent } else { managed.acknowledged() };\n",
+        guard: "        managed.sent = managed.count_acknowledged();\n",
+        instead: "        managed.sent = if $on { managed.sent } else { managed.count_acknowledged() };\n",
     },
     Mutant {
         name: "resumption: it does not wait for what the session has sent",
@@ -100,8 +100,8 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "limit: any number of stanzas waits for a session",
         file: "crates/fanout/src/outbox/queue.rs",
-        guard: "self.counted(managed) >= stanzas as usize ||",
-        instead: "!$on && self.counted(managed) >= stanzas as usize ||",
+        guard: "self.count_for_bound(managed) >= stanzas as usize ||",
+        instead: "!$on && self.count_for_bound(managed) >= stanzas as usize ||",
     },
     Mutant {
         name: "offline: the last message is not removed",

@@ -25,13 +25,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             let cluster = Postgres::start();
             let (database, proxy) = (cluster.database(), Proxy::start(&cluster.socket()));
             let way = cluster.address_by(&proxy, database.rsplit('/').next().unwrap_or_default());
-            cut(&open(&database)?, &open(&way)?, &proxy, cuts)
+            write_through_cuts(&open(&database)?, &open(&way)?, &proxy, cuts)
         }
         "mariadb" => {
             let server = Mariadb::start();
             let (database, proxy) = (server.database(), Proxy::start(&server.socket()));
             let way = server.address_by(&proxy, database.rsplit('/').next().unwrap_or_default());
-            cut(&open(&database)?, &open(&way)?, &proxy, cuts)
+            write_through_cuts(&open(&database)?, &open(&way)?, &proxy, cuts)
         }
         other => Err(format!("{other} is neither postgresql nor mariadb").into()),
     }
@@ -47,7 +47,7 @@ fn open(address: &str) -> Result<Stores, Box<dyn Error>> {
 }
 
 /// Cuts this many connections through the proxy, and reports over a connection that bypasses it.
-fn cut(direct: &Stores, stores: &Stores, proxy: &Proxy, cuts: u64) -> Result<(), Box<dyn Error>> {
+fn write_through_cuts(direct: &Stores, stores: &Stores, proxy: &Proxy, cuts: u64) -> Result<(), Box<dyn Error>> {
     writers::prepare(direct)?;
     let start = Instant::now();
     let told = writers::write_while(stores, || {

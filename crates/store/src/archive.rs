@@ -189,7 +189,7 @@ pub struct Swept {
 
 impl ArchiveQuery {
     /// Returns the ids within the bounds, in the order in which the page is filled.
-    pub(crate) fn wanted(&self, ids: &[u64]) -> Vec<u64> {
+    pub(crate) fn ids_in_order(&self, ids: &[u64]) -> Vec<u64> {
         let before = if self.before == 0 { u64::MAX } else { self.before };
         let mut wanted: Vec<_> = ids.iter().copied().filter(|&id| id > self.after && id < before).collect();
         if self.last {

@@ -291,7 +291,7 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     /// Keeps a crew busy until the sender is dropped.
-    fn occupied(crew: impl FnOnce(BackgroundWork) -> WorkOutcome<()>) -> (Sender<()>, WorkOutcome<()>) {
+    fn occupy(crew: impl FnOnce(BackgroundWork) -> WorkOutcome<()>) -> (Sender<()>, WorkOutcome<()>) {
         let (started, has_started) = channel();
         let (free, is_free) = channel::<()>();
         let answer = crew(Box::new(move || {
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn a_login_waits_for_no_other_work() {
         let background = Background::new(1).unwrap();
-        let (free, long) = occupied(|work| background.run("a@x", work));
+        let (free, long) = occupy(|work| background.run("a@x", work));
         let behind = background.run("b@x", || 1);
         assert_eq!(wait(background.verify("b@x", || 2)), Ok(2));
         drop(free);
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn everybody_has_a_turn() {
         let background = Background::new(1).unwrap();
-        let (free, first) = occupied(|work| background.run("x", work));
+        let (free, first) = occupy(|work| background.run("x", work));
         let (done, order) = channel();
         let given = ["a1", "a2", "a3", "b1", "b2", "c1"].map(|piece| {
             let done = done.clone();
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn an_account_that_asks_for_too_much_is_refused_alone() {
         let background = Background::new(1).unwrap();
-        let (free, first) = occupied(|work| background.run("a@x", work));
+        let (free, first) = occupy(|work| background.run("a@x", work));
         let given: Vec<_> = (0..MOST_WAITING_FOR_ONE).map(|_| background.run("a@x", || ())).collect();
         assert_eq!(wait(background.run("a@x", || ())), Err(WorkError::Crowded));
         let others: Vec<_> =

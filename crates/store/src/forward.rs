@@ -224,10 +224,10 @@ forward! { Slots in slots {
     reserve(slot: [Slot], quota: [SlotQuota]) -> Reserved,
         of Owners::These(vec![slot.owner.bare_str().to_owned(), slot.token.clone()]);
     slot(token: text, now_ms: [u64]) -> Option<Slot>, of Owners::one(token);
-    filled(owner: jid, now_ms: [u64], limit: [usize]) -> Vec<Slot>, of { let _ = owner; Owners::NONE };
+    files_of(owner: jid, now_ms: [u64], limit: [usize]) -> Vec<Slot>, of { let _ = owner; Owners::NONE };
     advance(token: text, from: [SlotStage], to: [SlotStage], now_ms: [u64], until_ms: [u64]) -> bool,
         of Owners::one(token);
-    expired(now_ms: [u64], limit: [usize]) -> Vec<String>, of Owners::NONE;
+    list_expired(now_ms: [u64], limit: [usize]) -> Vec<String>, of Owners::NONE;
     forget(token: text) -> (), of Owners::one(token);
 }}
 

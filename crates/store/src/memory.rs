@@ -25,7 +25,7 @@ use crate::{
     Accounts, Added, Affiliated, Browsed, Changed, Changes, Choice, DocumentRoom, Documents, DocumentsPut, EditRoster,
     LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pushed, RoomDocument,
     RoomStore, Roster, RosterItem, Rosters, StoreError, StoredDocument, StoredRoom, Stores, Subscription,
-    pending::caught, pending::ready,
+    pending::catch, pending::ready,
 };
 use key::key;
 use rookery_jid::{Jid, JidRef};
@@ -178,7 +178,7 @@ impl Rosters for Memory {
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, mut edit: EditRoster) -> Pending<Changed> {
         let mut world = self.world();
         let owner = world.account_mut(owner).ok_or(StoreError::NoAccount);
-        ready(owner.and_then(|owner| caught(|| Ok(owner.roster.change(contact, &mut edit)))))
+        ready(owner.and_then(|owner| catch(|| Ok(owner.roster.change(contact, &mut edit)))))
     }
 
     fn put_many(&self, owner: JidRef<'_>, items: Vec<RosterItem>) -> Pending<()> {

@@ -37,7 +37,7 @@ impl<T> StoreCompleter<T> {
 
 /// Runs the caller's code and turns a panic into an error. The store then undoes the unfinished
 /// work.
-pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+pub(crate) fn catch<T>(run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(StoreError::Panicked(words(panic.as_ref()))))
 }
 

@@ -154,7 +154,7 @@ impl NodeAffiliation {
     }
 
     /// Returns the affiliation of that name; `None` also for `none`.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|affiliation| affiliation.as_str() == name)
     }
 }

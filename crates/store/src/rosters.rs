@@ -161,7 +161,7 @@ impl RosterItem {
 
     /// Returns an item that exists only because the contact requested a subscription with this
     /// stanza: clients don't see it.
-    pub fn requested(jid: Jid, stanza: Vec<u8>) -> RosterItem {
+    pub fn for_request(jid: Jid, stanza: Vec<u8>) -> RosterItem {
         RosterItem { pending_in: Some(stanza), listed: false, ..RosterItem::new(jid) }
     }
 

@@ -16,7 +16,7 @@ pub trait Slots: Send + Sync {
 
     /// Returns the slots of an account that hold a file and haven't expired, the last to expire
     /// first, at most `limit`. For operators.
-    fn filled(&self, owner: JidRef<'_>, now_ms: u64, limit: usize) -> Pending<Vec<Slot>>;
+    fn files_of(&self, owner: JidRef<'_>, now_ms: u64, limit: usize) -> Pending<Vec<Slot>>;
 
     /// Moves a slot from one stage to another. Returns `false` if it isn't in the stage `from`, or
     /// has expired: so only one caller ever fills a slot. From then on it expires at `until_ms`, in
@@ -24,7 +24,7 @@ pub trait Slots: Send + Sync {
     fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64, until_ms: u64) -> Pending<bool>;
 
     /// Returns the tokens of slots that have expired, or whose owner is gone, at most `limit`.
-    fn expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>>;
+    fn list_expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>>;
 
     /// Deletes a slot, whose file the caller has removed.
     fn forget(&self, token: &str) -> Pending<()>;

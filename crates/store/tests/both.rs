@@ -283,7 +283,7 @@ fn a_database_of_another_program_is_refused<S: EngineServer>() {
     let Some(server) = S::start() else { return };
     let database = server.database();
     server.sql(&database, "CREATE TABLE accounts (name TEXT)");
-    let error = refused::<S>(&database);
+    let error = expect_refusal::<S>(&database);
     assert!(error.contains("of another program"), "{error}");
     // Nothing was written.
     server.sql(&database, "DROP TABLE accounts");
@@ -295,13 +295,13 @@ fn another_schema_is_refused<S: EngineServer>() {
     let database = server.database();
     S::open(&database, 1).close();
     server.sql(&database, "UPDATE rookery_schema SET checksum = 'x'");
-    let error = refused::<S>(&database);
+    let error = expect_refusal::<S>(&database);
     assert!(error.contains("version 1 of its schema was made by something else"), "{error}");
     let database = server.database();
     S::open(&database, 1).close();
     let newer = "INSERT INTO rookery_schema (version, checksum, applied_by) VALUES (99, 'x', 'x')";
     server.sql(&database, newer);
-    assert!(refused::<S>(&database).contains("newer server"));
+    assert!(expect_refusal::<S>(&database).contains("newer server"));
 }
 
 /// Reads the rows of a table in pages, by a number and by two of which one is the same in all rows.
@@ -312,7 +312,7 @@ fn rows_of_another_program_are_read_page_by_page<S: EngineServer>() {
     let rows: Vec<_> = (1..=1200).map(|id| format!("(7, {id})")).collect();
     server.sql(&database, "CREATE TABLE other (moment BIGINT, id INTEGER)");
     server.sql(&database, &format!("INSERT INTO other VALUES {}", rows.join(", ")));
-    let mut foreign = Foreign::open(&S::copied(&database)).expect("a database");
+    let mut foreign = Foreign::open(&S::copy_address(&database)).expect("a database");
     for order in [&["id"][..], &["moment", "id"]] {
         let (mut found, mut after): (Vec<i64>, Option<Vec<ForeignKey<'_>>>) = (Vec::new(), None);
         loop {
@@ -327,7 +327,7 @@ fn rows_of_another_program_are_read_page_by_page<S: EngineServer>() {
     }
 }
 
-fn refused<S: EngineServer>(database: &str) -> String {
+fn expect_refusal<S: EngineServer>(database: &str) -> String {
     let error = S::try_open(database, 1).err().expect("a database to refuse");
     assert!(!error.is_temporary(), "{error:?}");
     error.to_string()

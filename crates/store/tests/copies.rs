@@ -178,7 +178,7 @@ impl<S: EngineServer> CopiesRig<S> {
     fn database(&self) -> (EndAddress, EndAddress) {
         let there = self.server.database();
         let name = there.rsplit('/').next().expect("a name");
-        (S::copied(&there), S::copied(&self.server.address_by(&self.proxy, name)))
+        (S::copy_address(&there), S::copy_address(&self.server.address_by(&self.proxy, name)))
     }
 
     fn filled_file(&self) -> EndAddress {

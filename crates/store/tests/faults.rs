@@ -127,7 +127,7 @@ fn a_newer_schema_is_refused() {
     let place = FaultsFolder::new();
     place.open().close();
     place.connect().execute_batch("PRAGMA user_version = 99").expect("a free database");
-    let error = place.refused();
+    let error = place.expect_refusal();
     assert!(matches!(error, StoreError::TooNew { found: 99, known: ..99, .. }), "{error:?}");
     assert!(error.to_string().contains("newer server"), "{error}");
 }
@@ -137,7 +137,7 @@ fn a_file_of_another_program_is_refused_and_left_alone() {
     let place = FaultsFolder::new();
     place.connect().execute_batch("CREATE TABLE songs (title TEXT)").expect("a new database");
     let before = fs::read(&place.file).expect("the file");
-    let error = place.refused();
+    let error = place.expect_refusal();
     assert!(matches!(error, StoreError::Foreign(_)), "{error:?}");
     assert_eq!(fs::read(&place.file).expect("the file"), before);
 }
@@ -150,7 +150,7 @@ fn what_is_no_database_is_refused() {
         "a letter to a friend, long enough to be taken for the head of a database file\n".repeat(20),
     )
     .expect("a new file");
-    let error = place.refused();
+    let error = place.expect_refusal();
     assert!(matches!(error, StoreError::Corrupt(_)) && !error.is_temporary(), "{error:?}");
     assert!(error.to_string().contains("restore a backup"), "{error}");
 }
@@ -213,7 +213,7 @@ impl FaultsFolder {
         sqlite::open(&self.file, &SqliteOptions::default()).expect("a database")
     }
 
-    fn refused(&self) -> StoreError {
+    fn expect_refusal(&self) -> StoreError {
         assert!(severities(&self.file).contains(&Severity::Fault), "a check finds it too");
         sqlite::open(&self.file, &SqliteOptions::default()).err().expect("a database to refuse")
     }

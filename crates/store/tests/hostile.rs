@@ -2,7 +2,7 @@
 //! all: the result is an error that says so, in time and without using more memory.
 
 use rookery_needs::impostor::{
-    END_OF_ROWS, LOGGED_IN, ONE_COLUMN, ROW, answer, answer_alike, columns, done, fall_silent, greeting, impostor,
+    END_OF_ROWS, LOGGED_IN, ONE_COLUMN, ROW, answer, answer_alike, columns, fall_silent, greeting, impostor, ok_packet,
     packet, row,
 };
 use rookery_store::{StoreError, mysql, postgres};
@@ -17,13 +17,13 @@ fn nonsense_is_an_error() {
     for nonsense in
         [&b""[..], b"HTTP/1.1 400 Bad Request\r\n\r\n", &[0; 64], &[0xFF; 64], b"E\xFF\xFF\xFF\xFF", b"R\0\0\0\x04"]
     {
-        refused(|mut client| drop(client.write_all(nonsense)));
+        expect_refusal(|mut client| drop(client.write_all(nonsense)));
     }
 }
 
 #[test]
 fn bytes_without_an_end_are_an_error() {
-    refused(|mut client| while client.write_all(&[0; 16 << 10]).is_ok() {});
+    expect_refusal(|mut client| while client.write_all(&[0; 16 << 10]).is_ok() {});
 }
 
 /// Accepts every login, and answers any request with rows.
@@ -51,8 +51,8 @@ fn rows_without_an_end_are_an_error() {
 fn answers_without_an_end_are_an_error() {
     let port = impostor(|mut client| {
         log_in(&mut client);
-        answer(&mut client, &done(1, false));
-        let answers: Vec<u8> = (0..=255_u8).flat_map(|at| done(at.wrapping_add(2), false)).collect();
+        answer(&mut client, &ok_packet(1, false));
+        let answers: Vec<u8> = (0..=255_u8).flat_map(|at| ok_packet(at.wrapping_add(2), false)).collect();
         while client.write_all(&answers).is_ok() {}
     });
     expect_unfit(&open_mysql(port), "it gives more than was asked for");
@@ -78,9 +78,9 @@ fn silence_in_the_middle_of_opening_is_an_error() {
     let of_mysql = [
         vec![],
         vec![greeting()],
-        vec![greeting(), done(2, true)],
-        vec![greeting(), done(2, true), settings],
-        vec![greeting(), done(2, true), all_settings],
+        vec![greeting(), ok_packet(2, true)],
+        vec![greeting(), ok_packet(2, true), settings],
+        vec![greeting(), ok_packet(2, true), all_settings],
     ];
     thread::scope(|scope| {
         let opening = |open: fn(u16) -> StoreError, says: Vec<Vec<u8>>, speaks_first: bool| {
@@ -272,7 +272,7 @@ fn nobody_logs_in_where_no_encryption_is_offered() {
 /// Lets a client log in to a server that claims to be a MariaDB.
 fn log_in(client: &mut TcpStream) {
     drop(client.write_all(&greeting()));
-    answer(client, &done(2, true));
+    answer(client, &ok_packet(2, true));
 }
 
 /// Records all data from a client.
@@ -302,7 +302,7 @@ fn expect_little(taken: &AtomicUsize) {
 }
 
 /// Checks that both engines refuse a server's behaviour.
-fn refused(speak: impl Fn(TcpStream) + Clone + Send + 'static) {
+fn expect_refusal(speak: impl Fn(TcpStream) + Clone + Send + 'static) {
     let error = open_postgres(impostor(speak.clone()));
     assert!(matches!(error, StoreError::Lost(_) | StoreError::Other(_) | StoreError::Unfit(_)), "{error:?}");
     let error = open_mysql(impostor(speak));

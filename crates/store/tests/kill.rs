@@ -26,7 +26,7 @@ fn acknowledged_writes_survive_a_kill() {
     for round in 0..ROUNDS {
         let heard = killed_child(&database, round);
         acknowledged = heard.unwrap_or(acknowledged);
-        let kept = verified(&database, acknowledged);
+        let kept = verify(&database, acknowledged);
         assert!(kept >= acknowledged, "round {round}: {acknowledged} were acknowledged, {kept} kept");
     }
     assert!(acknowledged > ROUNDS, "the children wrote {acknowledged}");
@@ -61,7 +61,7 @@ fn killed_child(database: &Path, round: u64) -> Option<u64> {
 
 /// Opens the child's file and returns the number of writes in it, of which the first `acknowledged`
 /// must be complete.
-fn verified(database: &Path, acknowledged: u64) -> u64 {
+fn verify(database: &Path, acknowledged: u64) -> u64 {
     if !database.exists() {
         return 0;
     }

@@ -49,17 +49,17 @@ mod test {
         ] {
             assert!(found.iter().any(|finding| finding.contains(expected)), "{expected}: {found:?}");
         }
-        let error = refused(&options(&database));
+        let error = expect_refusal(&options(&database));
         assert!(error.contains("max_allowed_packet is 8388608") && error.contains("16777216"), "{error}");
         server.sql("mysql", "SET GLOBAL max_allowed_packet = 16777216").expect("a setting");
         // No trust helps: the server's own transactions would fail.
-        let error = refused(&MysqlOptions { trusts_durability: true, ..options(&database) });
+        let error = expect_refusal(&MysqlOptions { trusts_durability: true, ..options(&database) });
         assert!(error.contains("binlog_format is STATEMENT") && error.contains("MIXED or ROW"), "{error}");
         let tables =
             format!("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{}'", name(&database));
         assert_eq!(server.sql("mysql", &tables).as_deref(), Ok("0"), "nothing is made before");
         server.sql("mysql", "SET GLOBAL binlog_format = 'MIXED'").expect("a setting");
-        let error = refused(&options(&database));
+        let error = expect_refusal(&options(&database));
         assert!(error.contains("innodb_flush_log_at_trx_commit is 2") && error.contains("durability"), "{error}");
         let trusting = MysqlOptions { trusts_durability: true, ..options(&database) };
         let store = mysql::open(&trusting).expect("a database that is trusted");
@@ -89,16 +89,16 @@ mod test {
         let error = mysql::open(&MysqlOptions::at(nowhere)).err().expect("nobody there");
         assert!(matches!(error, StoreError::Lost(_)) && error.is_temporary(), "{error:?}");
         assert!(error.to_string().contains("/nowhere") && error.to_string().contains("can't be reached"), "{error}");
-        let error = refused(&options(&SERVER.address("nothing")));
+        let error = expect_refusal(&options(&SERVER.address("nothing")));
         assert!(error.contains("nothing"), "{error}");
         let database = SERVER.database();
         SERVER.sql("mysql", "CREATE USER reader@'%' IDENTIFIED BY 'secret'").expect("a user");
         let name = database.rsplit('/').next().expect("a name");
         SERVER.sql("mysql", &format!("GRANT SELECT ON {name}.* TO reader@'%'")).expect("a right");
         let reader = database.replace("rookery@", "reader:wrong@");
-        let error = refused(&options(&reader));
+        let error = expect_refusal(&options(&reader));
         assert!(error.contains("Access denied") && !error.contains("wrong"), "{error}");
-        let error = refused(&options(&reader.replace("wrong", "secret")));
+        let error = expect_refusal(&options(&reader.replace("wrong", "secret")));
         assert!(error.contains("command denied"), "{error}");
     }
 
@@ -250,7 +250,7 @@ fn open(address: &str) -> SqlStore {
     mysql::open(&options(address)).expect("a database")
 }
 
-fn refused(options: &MysqlOptions) -> String {
+fn expect_refusal(options: &MysqlOptions) -> String {
     let error = mysql::open(options).err().expect("a database to refuse");
     assert!(!error.is_temporary(), "{error:?}");
     error.to_string()

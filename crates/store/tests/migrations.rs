@@ -24,7 +24,7 @@ engines::tests! {
 /// all writers for that lock.
 fn writes_go_on_while_an_index_is_made<S: Old>() {
     let Some(server) = S::start() else { return };
-    let (database, before) = filled(&server);
+    let (database, before) = fill(&server);
     thread::scope(|scope| {
         let held = HeldTransaction { server: &server, database: &database };
         scope.spawn(|| server.hold(&database));
@@ -48,7 +48,7 @@ fn writes_go_on_while_an_index_is_made<S: Old>() {
 
 fn an_index_whose_making_was_ended_is_made_again<S: Old>() {
     let Some(server) = S::start() else { return };
-    let (database, before) = filled(&server);
+    let (database, before) = fill(&server);
     thread::scope(|scope| {
         let held = HeldTransaction { server: &server, database: &database };
         scope.spawn(|| server.hold(&database));
@@ -249,7 +249,7 @@ impl CountedConnections for Mariadb {}
 
 /// Creates a database of the previous version with two accounts, of which one has a contact, and a
 /// server that uses it.
-fn filled<S: Old>(server: &S) -> (String, SqlStore) {
+fn fill<S: Old>(server: &S) -> (String, SqlStore) {
     let database = server.database();
     let store = S::open(&database, 2);
     for name in ["romeo", "juliet"] {

@@ -22,7 +22,7 @@ use rookery_store::sql::SqlStore;
 use rookery_store::sql::copy::{CopyEnd, EndAddress};
 use rookery_store::{StoreError, Stores, Subscription, mysql, postgres};
 use std::sync::Arc;
-use suite::samples::done;
+use suite::samples::finish;
 use tempfile::TempDir;
 
 macro_rules! on_all_engines {
@@ -67,14 +67,14 @@ fn a_server_that_runs_goes_on_while_a_later_one_changes_the_schema<E: NeighbourE
     let store = Arc::new(engine.open(&database).expect("this version's schema"));
     let stores = Stores::of(store.clone());
     let romeo = suite::samples::account(&stores, "romeo@a.example");
-    let contact = |address| suite::samples::subscribed(address, Subscription::Both);
+    let contact = |address| suite::samples::item_with(address, Subscription::Both);
     suite::samples::put(&stores, &romeo, contact("juliet@a.example"));
-    assert_eq!(done(stores.rosters.get(romeo.as_ref())).items.len(), 1);
+    assert_eq!(finish(stores.rosters.get(romeo.as_ref())).items.len(), 1);
     let this = engine.newest(&database);
     engine.add_everywhere(&database);
     engine.note(&database, this + 1, Some(this));
     suite::samples::put(&stores, &romeo, contact("mercutio@a.example"));
-    assert_eq!(done(stores.rosters.get(romeo.as_ref())).items.len(), 2);
+    assert_eq!(finish(stores.rosters.get(romeo.as_ref())).items.len(), 2);
     suite::rooms::rooms_read_as_written(&stores);
     store.close();
 }
@@ -179,7 +179,7 @@ trait NeighbourEngine: Sized {
 }
 
 /// Records a version in the table of versions, for engines in other processes.
-fn noted(version: i64, runs_from: Option<i64>) -> String {
+fn insert_version(version: i64, runs_from: Option<i64>) -> String {
     let runs_from = runs_from.map_or("NULL".to_owned(), |from| from.to_string());
     format!(
         "INSERT INTO rookery_schema (version, checksum, applied_by, runs_from) VALUES ({version}, 'later', 'later', {runs_from})"
@@ -210,7 +210,7 @@ impl NeighbourEngine for Postgres {
     }
 
     fn note(&self, database: &str, version: i64, runs_from: Option<i64>) {
-        NeighbourEngine::sql(self, database, &noted(version, runs_from));
+        NeighbourEngine::sql(self, database, &insert_version(version, runs_from));
     }
 }
 
@@ -237,7 +237,7 @@ impl NeighbourEngine for Mariadb {
     }
 
     fn note(&self, database: &str, version: i64, runs_from: Option<i64>) {
-        NeighbourEngine::sql(self, database, &noted(version, runs_from));
+        NeighbourEngine::sql(self, database, &insert_version(version, runs_from));
     }
 }
 

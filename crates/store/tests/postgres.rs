@@ -25,11 +25,11 @@ mod test {
     pub fn what_is_unfit_is_refused() {
         let database = CLUSTER.database();
         let strict = PostgresOptions { trusts_durability: false, ..options(&database) };
-        let error = refused(&strict);
+        let error = expect_refusal(&strict);
         assert!(error.contains("fsync is off") && error.contains("durability = \"trust\""), "{error}");
         assert!(findings(&strict).iter().any(|finding| finding.contains("fsync is off")));
         let encoding = "ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0";
-        let error = refused(&options(&CLUSTER.database_with(encoding)));
+        let error = expect_refusal(&options(&CLUSTER.database_with(encoding)));
         assert!(error.contains("its encoding is SQL_ASCII") && error.contains("ENCODING 'UTF8'"), "{error}");
     }
 
@@ -67,7 +67,7 @@ mod test {
         let error = postgres::open(&PostgresOptions::at(nowhere)).err().expect("nobody there");
         assert!(matches!(error, StoreError::Lost(_)) && error.is_temporary(), "{error:?}");
         assert!(error.to_string().contains("/nowhere") && error.to_string().contains("can't be reached"), "{error}");
-        let error = refused(&options(&CLUSTER.address("nothing")));
+        let error = expect_refusal(&options(&CLUSTER.address("nothing")));
         assert!(error.contains("\"nothing\" does not exist"), "{error}");
     }
 
@@ -172,7 +172,7 @@ mod test {
         let pushed = store.push(account.as_ref(), account.as_ref(), vec![1], 1, OfflineRoom::UNBOUNDED);
         assert_eq!(wait(pushed), Ok(Pushed::Kept));
         let pool = CLUSTER.pool("transaction");
-        let reason = refused(&options(&behind(&pool)));
+        let reason = expect_refusal(&options(&behind(&pool)));
         assert!(reason.contains("pool_mode = session"), "{reason}");
         let found = findings(&options(&behind(&pool)));
         assert!(found.iter().any(|fault| fault.contains("pool_mode = session")), "{found:?}");
@@ -190,7 +190,7 @@ fn open(address: &str) -> SqlStore {
     postgres::open(&options(address)).expect("a database")
 }
 
-fn refused(options: &PostgresOptions) -> String {
+fn expect_refusal(options: &PostgresOptions) -> String {
     let error = postgres::open(options).err().expect("a database to refuse");
     assert!(!error.is_temporary(), "{error:?}");
     error.to_string()

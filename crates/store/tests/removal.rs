@@ -16,7 +16,7 @@ fn in_sqlite() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("rookery.db");
     let open = || sqlite::open(&file, &sqlite::SqliteOptions::default()).expect("a database");
-    removed(open, |sql| {
+    remove_small_and_large(open, |sql| {
         let connection = rusqlite::Connection::open(&file).expect("a database");
         connection.query_row(sql, [], |row| row.get(0)).expect("a row")
     });
@@ -36,10 +36,10 @@ fn on<S: EngineServer>(ask: fn(&S, &str, &str) -> Result<String, String>) {
     let Some(server) = S::start() else { return };
     let address = server.database();
     let count = |sql: &str| ask(&server, &address, sql).expect("a row").parse().expect("a number");
-    removed(|| S::open(&address, 2), count);
+    remove_small_and_large(|| S::open(&address, 2), count);
 }
 
-fn removed(open: impl Fn() -> SqlStore, count: impl Fn(&str) -> i64) {
+fn remove_small_and_large(open: impl Fn() -> SqlStore, count: impl Fn(&str) -> i64) {
     let (small, large) = (jid("small@a.example"), jid("large@a.example"));
     let store = open();
     for (account, messages) in [(&small, 10), (&large, MESSAGES)] {

@@ -183,7 +183,7 @@ fn page() -> ArchiveQuery {
 
 /// Returns whether a message may match a query.
 fn is_meant(id: u64, query: &ArchiveQuery) -> bool {
-    let (said, with) = (terms(said(id).as_bytes()), with(id));
+    let (said, with) = (terms(body(id).as_bytes()), with(id));
     query.terms.iter().all(|term| said.contains(term))
         && query.with.as_ref().is_none_or(|asked| *asked == with || asked.as_ref() == with.bare())
         && id > query.after
@@ -236,13 +236,13 @@ fn accounts(stores: &Stores) -> [Jid; 2] {
 }
 
 fn fill(stores: &Stores, owner: &Jid, ids: std::ops::Range<u64>) {
-    let messages: Vec<_> = ids.map(|id| message(owner, id, &said(id))).collect();
+    let messages: Vec<_> = ids.map(|id| message(owner, id, &body(id))).collect();
     for messages in messages.chunks(50) {
         wait(stores.archive.append(messages.into())).expect("written");
     }
 }
 
-fn said(id: u64) -> String {
+fn body(id: u64) -> String {
     format!("contact{}, this is number {}", id % 3, id % 100)
 }
 

@@ -201,7 +201,7 @@ impl ServerTls {
     }
 
     /// Returns whether the client resumed an earlier session by its ticket.
-    pub fn resumed(&self) -> bool {
+    pub fn is_resumed(&self) -> bool {
         self.0.records.connection().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 }

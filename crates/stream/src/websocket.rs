@@ -174,7 +174,7 @@ impl Frames {
     }
 
     /// Returns the number of bytes of the wire that are kept.
-    pub fn kept(&self) -> usize {
+    pub fn kept_bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |pending| pending.rest.len() - pending.at)
     }
 

@@ -60,7 +60,7 @@ fn a_damaged_certificate_proves_nothing_and_breaks_nothing() {
         if draw.below(10) == 0 {
             _ = Trust::new([between.clone()]).judge(&[own, &between], NOW);
         }
-        let Some(names) = Names::claimed(&damaged) else { continue };
+        let Some(names) = Names::read_claims(&damaged) else { continue };
         read += 1;
         for name in names.all() {
             let is_host = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'*');

@@ -3,13 +3,13 @@
 use rookery_stream::error::{Condition, ErrorType, StanzaError, StreamError};
 use rookery_xml::{Element, Fault, Writer, ns};
 
-fn rendered(error: &StreamError, text: Option<&str>) -> String {
+fn render(error: &StreamError, text: Option<&str>) -> String {
     let mut out = Vec::new();
     error.render(text, &mut out);
     String::from_utf8(out).unwrap()
 }
 
-fn written(error: &StanzaError) -> String {
+fn write(error: &StanzaError) -> String {
     let mut iq = Writer::new("iq");
     iq.attr("type", "error");
     error.write(&mut iq);
@@ -19,7 +19,7 @@ fn written(error: &StanzaError) -> String {
 #[test]
 fn a_stream_error_closes_the_stream() {
     assert_eq!(
-        rendered(&StreamError::HostUnknown, None),
+        render(&StreamError::HostUnknown, None),
         "<stream:error><host-unknown xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error></stream:stream>"
     );
 }
@@ -27,7 +27,7 @@ fn a_stream_error_closes_the_stream() {
 #[test]
 fn a_text_is_escaped_and_says_its_language() {
     assert_eq!(
-        rendered(&StreamError::PolicyViolation, Some("a < b")),
+        render(&StreamError::PolicyViolation, Some("a < b")),
         "<stream:error><policy-violation xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>\
          <text xmlns='urn:ietf:params:xml:ns:xmpp-streams' xml:lang='en'>a &lt; b</text></stream:error></stream:stream>"
     );
@@ -36,7 +36,7 @@ fn a_text_is_escaped_and_says_its_language() {
 #[test]
 fn another_host_is_named() {
     assert_eq!(
-        rendered(&StreamError::SeeOtherHost("[2001:db8::1]:5222".into()), None),
+        render(&StreamError::SeeOtherHost("[2001:db8::1]:5222".into()), None),
         "<stream:error><see-other-host xmlns='urn:ietf:params:xml:ns:xmpp-streams'>[2001:db8::1]:5222</see-other-host>\
          </stream:error></stream:stream>"
     );
@@ -65,7 +65,7 @@ fn a_fault_and_its_stream_error_have_one_name() {
 #[test]
 fn a_stanza_error_says_what_and_what_to_do() {
     assert_eq!(
-        written(&Condition::RecipientUnavailable.into()),
+        write(&Condition::RecipientUnavailable.into()),
         "<iq type='error'><error type='wait'><recipient-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/>\
          </error></iq>"
     );
@@ -78,7 +78,7 @@ fn text_and_application_condition_follow_in_the_schemas_order() {
         .with_text("Not & here.")
         .with_application(Element::new("unsupported", ns::PUBSUB_ERRORS).with_attr("feature", "x"));
     assert_eq!(
-        written(&error),
+        write(&error),
         "<iq type='error'><error type='modify'>\
          <feature-not-implemented xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/>\
          <text xmlns='urn:ietf:params:xml:ns:xmpp-stanzas' xml:lang='en'>Not &amp; here.</text>\
@@ -90,11 +90,11 @@ fn text_and_application_condition_follow_in_the_schemas_order() {
 #[test]
 fn a_new_address_is_named() {
     assert_eq!(
-        written(&Condition::Gone(Some("xmpp:romeo@example.net".into())).into()),
+        write(&Condition::Gone(Some("xmpp:romeo@example.net".into())).into()),
         "<iq type='error'><error type='cancel'><gone xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'>\
          xmpp:romeo@example.net</gone></error></iq>"
     );
     assert!(
-        written(&Condition::Redirect(None).into()).contains("<redirect xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/>")
+        write(&Condition::Redirect(None).into()).contains("<redirect xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/>")
     );
 }

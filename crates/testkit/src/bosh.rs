@@ -139,7 +139,7 @@ impl BoshPending {
 
     /// Returns the document of the response if it has arrived, without making the server work: for
     /// tests that choose the order themselves.
-    pub fn given(&self) -> Option<Arc<[u8]>> {
+    pub fn arrived_document(&self) -> Option<Arc<[u8]>> {
         lock(&self.slot).answer.as_ref().map(|answer| answer.body.clone())
     }
 

@@ -38,7 +38,7 @@ impl Client {
 
     /// Returns this client under another name in dialogues.
     #[must_use]
-    pub fn named(mut self, name: &str) -> Self {
+    pub fn with_name(mut self, name: &str) -> Self {
         self.name = name.into();
         self
     }

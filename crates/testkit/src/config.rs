@@ -71,7 +71,7 @@ pub struct Config {
     /// The terms on which clients may try to log in.
     pub logins: LoginTerms,
     /// True if stanzas leave for other servers, which the test then simulates:
-    /// [`crate::Server::left`], [`crate::Server::incoming`].
+    /// [`crate::Server::take_left`], [`crate::Server::incoming`].
     pub federates: bool,
     /// The network on which the server really connects to others, with streams, TLS and DNS.
     pub internet: Option<Meeting>,

@@ -58,7 +58,7 @@ impl Client {
     /// affected.
     pub fn again(&self) -> Client {
         let account = self.jid.as_ref().expect("bound").to_bare();
-        let mut client = self.server().connect().named(&self.name);
+        let mut client = self.server().connect().with_name(&self.name);
         client.log_in(&account, Security::Plain);
         client
     }
@@ -93,15 +93,16 @@ impl Client {
 
     /// Returns the names of the offered mechanisms.
     pub fn mechanisms(&self) -> Vec<String> {
-        self.offered().names
+        self.offered_mechanisms().names
     }
 
-    fn offered(&self) -> OfferedMechanisms {
+    fn offered_mechanisms(&self) -> OfferedMechanisms {
         self.features.as_ref().and_then(OfferedMechanisms::read).unwrap_or_default()
     }
 
     fn strongest(&self) -> Mechanism {
-        let strongest = self.offered().announced(|announced| announced.strongest(&self.wire.bindings()));
+        let strongest =
+            self.offered_mechanisms().with_announced(|announced| announced.strongest(&self.wire.bindings()));
         strongest.expect("a mechanism in common")
     }
 
@@ -133,8 +134,9 @@ impl Client {
     /// Begins an authentication. Returns the exchange and its first message.
     pub fn exchange(&self, username: &str, password: &str, mechanism: Mechanism) -> (Exchange, Vec<u8>) {
         let login = Login { username, password, authzid: None };
-        let begun =
-            self.offered().announced(|announced| Exchange::start(mechanism, &login, &self.wire.bindings(), announced));
+        let begun = self
+            .offered_mechanisms()
+            .with_announced(|announced| Exchange::start(mechanism, &login, &self.wire.bindings(), announced));
         begun.expect("an exchange")
     }
 

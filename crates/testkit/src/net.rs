@@ -97,7 +97,7 @@ impl PeerEnd {
     /// Takes up to `most` of the bytes that have arrived.
     pub fn read(&self, most: usize) -> Vec<u8> {
         let mut pipe = lock(&self.0);
-        let len = most.min(pipe.arrived(self.1));
+        let len = most.min(pipe.waiting_bytes(self.1));
         match self.1 {
             NetEnd::Calling => pipe.to_client.drain(..len).collect(),
             NetEnd::Called => pipe.to_server.drain(..len).collect(),
@@ -105,12 +105,12 @@ impl PeerEnd {
     }
 
     /// Returns the number of bytes that have arrived.
-    pub fn arrived(&self) -> usize {
-        lock(&self.0).arrived(self.1)
+    pub fn arrived_bytes(&self) -> usize {
+        lock(&self.0).waiting_bytes(self.1)
     }
 
     /// Returns the number of bytes that the server has not read yet.
-    pub fn unread(&self) -> usize {
+    pub fn unread_bytes(&self) -> usize {
         let pipe = lock(&self.0);
         match self.1 {
             NetEnd::Calling => pipe.to_server.len(),
@@ -121,13 +121,13 @@ impl PeerEnd {
     /// Returns whether the server has ended its direction and everything from it is read.
     pub fn is_at_end(&self) -> bool {
         let pipe = lock(&self.0);
-        pipe.arrived(self.1) == 0 && pipe.is_ended(self.1)
+        pipe.waiting_bytes(self.1) == 0 && pipe.is_ended(self.1)
     }
 
     /// Returns whether bytes have arrived, or the end has.
     pub fn has_news(&self) -> bool {
         let pipe = lock(&self.0);
-        pipe.arrived(self.1) > 0 || pipe.is_ended(self.1)
+        pipe.waiting_bytes(self.1) > 0 || pipe.is_ended(self.1)
     }
 
     /// Returns whether the server has dropped the connection.
@@ -178,7 +178,7 @@ impl Pipe {
     }
 
     /// Returns the bytes that wait for one of the ends.
-    fn arrived(&self, end: NetEnd) -> usize {
+    fn waiting_bytes(&self, end: NetEnd) -> usize {
         match end {
             NetEnd::Calling => self.to_client.len(),
             NetEnd::Called => self.to_server.len(),
@@ -247,7 +247,7 @@ impl Driver for TestkitNetwork {
         self.internet.as_ref().ok_or(ErrorKind::NetworkUnreachable)?.call(address)
     }
 
-    fn connected(&mut self, _socket: &Socket) -> io::Result<()> {
+    fn connect_result(&mut self, _socket: &Socket) -> io::Result<()> {
         Ok(())
     }
 

@@ -192,7 +192,7 @@ impl TestkitNodes {
         let without_homes = removed.map_or(1, |of| of as u64 + 2);
         let name = dead.iter().fold(1, |name, dead| 100 * name + *dead as u64 + 1);
         let gone = dead.iter().map(|dead| self.member(*dead, life)).collect();
-        view.named(without_homes + 100 * name, gone)
+        view.with_name(without_homes + 100 * name, gone)
     }
 }
 

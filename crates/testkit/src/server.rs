@@ -86,7 +86,7 @@ impl Server {
         let account = self.address(name);
         let credentials =
             Credentials::derive_with(PASSWORD, ITERATIONS, [*b"0123456789abcdef"; 3]).expect("credentials");
-        self.done(self.stores().accounts.create(account.as_ref(), credentials)).expect("an account");
+        self.finish(self.stores().accounts.create(account.as_ref(), credentials)).expect("an account");
         account
     }
 
@@ -94,7 +94,7 @@ impl Server {
     ///
     /// # Panics
     /// If the store holds the answer back.
-    pub fn done<T>(&self, mut pending: rookery_store::Pending<T>) -> Result<T, StoreError> {
+    pub fn finish<T>(&self, mut pending: rookery_store::Pending<T>) -> Result<T, StoreError> {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         match pending.as_mut().poll(&mut context) {
             std::task::Poll::Ready(answer) => answer,
@@ -239,7 +239,7 @@ impl Server {
     /// Returns a connected component (XEP-0114), through a shard that is not its home.
     pub fn component(&self, name: &str) -> Client {
         let shard = (self.home_of_domain(name) + 1) % self.shards();
-        let mut component = self.connect_component(shard).named(name);
+        let mut component = self.connect_component(shard).with_name(name);
         component.attach(name);
         component
     }
@@ -487,7 +487,7 @@ impl Server {
     }
 
     /// Returns the stanzas that have left for other servers since the last call, oldest first.
-    pub fn left(&self) -> Vec<Left> {
+    pub fn take_left(&self) -> Vec<Left> {
         self.settle();
         self.0.borrow().sent.take()
     }
@@ -498,7 +498,7 @@ impl Server {
         let mut running = self.0.borrow_mut();
         let scanned = Stanza::parse(stanza.as_bytes(), &Limits::AFTER_LOGIN).expect("a stanza");
         let to = Jid::parse(&scanned.to().expect("to")).expect("an address");
-        let packet = Packet::scanned(stanza.as_bytes()).expect("a packet");
+        let packet = Packet::from_bytes(stanza.as_bytes()).expect("a packet");
         let domain = Jid::parse(packet.sender().expect("from").domain()).expect("a domain");
         let shard = running.shards[0].world.home_of(domain.as_ref());
         let (now_ms, unix_ms) = (running.now_ms, running.unix_ms());

@@ -109,7 +109,7 @@ impl Wire {
             }
         }
         self.plain.extend_from_slice(&self.input[before..]);
-        self.cut();
+        self.cut_items();
         true
     }
 
@@ -128,7 +128,7 @@ impl Wire {
         &self.input
     }
 
-    fn cut(&mut self) {
+    fn cut_items(&mut self) {
         let mut at = 0;
         while let Some(len) = if self.transport == Transport::WebSocket { self.frame(at) } else { self.item(at) } {
             at += len;

@@ -68,8 +68,8 @@ impl TokenKeys {
     /// # Errors
     ///
     /// It isn't a set of keys.
-    pub fn published(json: &[u8]) -> Result<Self, String> {
-        let listed = listed(json)?;
+    pub fn read_published(json: &[u8]) -> Result<Self, String> {
+        let listed = list_keys(json)?;
         // Each key is read separately: a key of a new kind must not make the others unusable.
         let read = |key: &Value| {
             let key = serde_json::from_value::<Jwk>(key.clone()).ok()?;
@@ -86,9 +86,9 @@ impl TokenKeys {
     ///
     /// The text says what is wrong: it isn't a set of keys, a key of a known kind can't be used, or
     /// no key in it can verify tokens.
-    pub fn written(json: &[u8]) -> Result<Self, String> {
+    pub fn read_written(json: &[u8]) -> Result<Self, String> {
         let mut keys = Vec::new();
-        for key in listed(json)? {
+        for key in list_keys(json)? {
             let is_known = key.get("kty").and_then(Value::as_str).is_some_and(|kind| KINDS.contains(&kind));
             let unusable = |error: &dyn fmt::Display| format!("a key can't be used: {error}");
             match serde_json::from_value::<Jwk>(key) {
@@ -159,7 +159,7 @@ pub fn end(claims: &Claims) -> Option<u64> {
     end.as_u64().or_else(|| end.as_f64().filter(|end| *end >= 0.0).map(|end| end as u64))
 }
 
-fn listed(json: &[u8]) -> Result<Vec<Value>, String> {
+fn list_keys(json: &[u8]) -> Result<Vec<Value>, String> {
     let set: Value = serde_json::from_slice(json).map_err(|error| format!("this is no set of keys: {error}"))?;
     match set {
         Value::Object(mut set) => match set.remove("keys") {
@@ -244,26 +244,26 @@ mod tests {
 
     #[test]
     fn keys_that_are_not_for_tokens_are_left_out() {
-        let published = |keys: &[String]| TokenKeys::published(&set(keys)).unwrap().len();
+        let published = |keys: &[String]| TokenKeys::read_published(&set(keys)).unwrap().len();
         assert_eq!(published(&[rsa(r#", "use": "sig""#), rsa("")]), 2);
         assert_eq!(published(&[rsa(r#", "use": "enc""#), rsa(r#", "alg": "RSA-OAEP""#)]), 0);
         assert_eq!(published(&[SECRET.into(), r#"{"kty": "new"}"#.into(), rsa("")]), 1);
-        assert!(TokenKeys::published(b"{}").is_err() && TokenKeys::published(b"nothing").is_err());
+        assert!(TokenKeys::read_published(b"{}").is_err() && TokenKeys::read_published(b"nothing").is_err());
         assert_eq!(published(&vec![rsa(""); 200]), MOST_KEYS);
     }
 
     #[test]
     fn an_operator_is_told_which_keys_are_no_use() {
-        let written = |keys: &[String]| TokenKeys::written(&set(keys)).map(|keys| keys.len());
+        let written = |keys: &[String]| TokenKeys::read_written(&set(keys)).map(|keys| keys.len());
         assert_eq!(written(&[SECRET.into(), r#"{"kty": "new"}"#.into(), rsa("")]), Ok(2));
         assert!(written(&[rsa(r#", "use": "enc""#)]).unwrap_err().contains("there is no key in it"));
         assert!(written(&[r#"{"kty": "RSA", "n": "AQAB"}"#.into()]).unwrap_err().contains("a key can't be used"));
-        assert!(TokenKeys::written(b"[]").unwrap_err().contains("it has no `keys`"));
+        assert!(TokenKeys::read_written(b"[]").unwrap_err().contains("it has no `keys`"));
     }
 
     #[test]
     fn a_token_is_believed_on_terms() {
-        let keys = TokenKeys::written(&set(&[SECRET.to_owned()])).unwrap();
+        let keys = TokenKeys::read_written(&set(&[SECRET.to_owned()])).unwrap();
         let now = get_current_timestamp();
         let sign = |claims: Value| {
             encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(b"secret")).unwrap()
@@ -286,7 +286,7 @@ mod tests {
         ] {
             assert!(believed(claims, terms).is_err(), "{what}");
         }
-        let public = TokenKeys::published(&set(&[rsa(""), SECRET.to_owned()])).unwrap();
+        let public = TokenKeys::read_published(&set(&[rsa(""), SECRET.to_owned()])).unwrap();
         assert_eq!(public.claims(&ShownToken::read(&sign(good)).unwrap(), terms), Err("no key is for it".to_owned()));
     }
 

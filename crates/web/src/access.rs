@@ -84,7 +84,7 @@ mod tests {
     use crate::client::WebClient;
     use crate::proxy::origin;
 
-    fn judged(peer: &str, tls: bool, forwarded: Option<&str>, trusted: &[&str]) -> Result<(), &'static str> {
+    fn judge(peer: &str, tls: bool, forwarded: Option<&str>, trusted: &[&str]) -> Result<(), &'static str> {
         let networks: Vec<Network> = ["127.0.0.0/8", "192.0.2.0/24"].iter().map(|text| text.parse().unwrap()).collect();
         let trusted: Vec<Network> = trusted.iter().map(|text| text.parse().unwrap()).collect();
         let client = WebClient { peer: peer.parse().unwrap(), tls };
@@ -99,24 +99,24 @@ mod tests {
 
     #[test]
     fn networks_decide_and_tls_is_needed_from_elsewhere() {
-        assert!(judged("127.0.0.1:9", false, None, &[]).is_ok());
-        assert!(judged("192.0.2.7:9", true, None, &[]).is_ok());
-        assert!(judged("192.0.2.7:9", false, None, &[]).is_err(), "in the clear");
-        assert!(judged("198.51.100.1:9", true, None, &[]).is_err(), "from elsewhere");
+        assert!(judge("127.0.0.1:9", false, None, &[]).is_ok());
+        assert!(judge("192.0.2.7:9", true, None, &[]).is_ok());
+        assert!(judge("192.0.2.7:9", false, None, &[]).is_err(), "in the clear");
+        assert!(judge("198.51.100.1:9", true, None, &[]).is_err(), "from elsewhere");
     }
 
     #[test]
     fn a_proxy_on_this_machine_opens_nothing() {
-        assert!(judged("127.0.0.1:9", false, Some("198.51.100.1"), &[]).is_err(), "not trusted");
-        assert!(judged("127.0.0.1:9", false, Some("127.0.0.1"), &[]).is_err(), "not trusted, whatever it says");
+        assert!(judge("127.0.0.1:9", false, Some("198.51.100.1"), &[]).is_err(), "not trusted");
+        assert!(judge("127.0.0.1:9", false, Some("127.0.0.1"), &[]).is_err(), "not trusted, whatever it says");
         assert!(
-            judged("127.0.0.1:9", false, Some("198.51.100.1"), &["127.0.0.1"]).is_err(),
+            judge("127.0.0.1:9", false, Some("198.51.100.1"), &["127.0.0.1"]).is_err(),
             "trusted, and from elsewhere"
         );
-        assert!(judged("127.0.0.1:9", true, Some("192.0.2.3"), &["127.0.0.1"]).is_ok());
-        assert!(judged("127.0.0.1:9", false, Some("127.0.0.1"), &["127.0.0.1"]).is_ok(), "for itself");
+        assert!(judge("127.0.0.1:9", true, Some("192.0.2.3"), &["127.0.0.1"]).is_ok());
+        assert!(judge("127.0.0.1:9", false, Some("127.0.0.1"), &["127.0.0.1"]).is_ok(), "for itself");
         for silent in [None, Some(""), Some("unknown"), Some("127.0.0.1, unknown")] {
-            assert!(judged("127.0.0.1:9", false, silent, &["127.0.0.1"]).is_err(), "{silent:?} tells nothing");
+            assert!(judge("127.0.0.1:9", false, silent, &["127.0.0.1"]).is_err(), "{silent:?} tells nothing");
         }
     }
 

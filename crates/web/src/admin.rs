@@ -61,7 +61,7 @@ use crate::access::{self, Ward, is_cross_site};
 use crate::ask::now_ms;
 use crate::form;
 use crate::html::Html;
-use crate::language::{Language, filled};
+use crate::language::{Language, fill};
 use crate::proxy::Origin;
 use crate::reply::{Body, reply, text};
 use crate::site::RequestHost;
@@ -153,7 +153,7 @@ impl Visit {
     /// # Errors
     /// The text differs.
     pub fn is_sure(&self, of: &Jid) -> Result<(), FormFault> {
-        let refusal = || Refusal::Impossible(filled(self.words().confirm_first, &[of]));
+        let refusal = || Refusal::Impossible(fill(self.words().confirm_first, &[of]));
         let is_sure = self.value("confirm").trim().eq_ignore_ascii_case(of.as_str());
         if is_sure { Ok(()) } else { Err(FormFault { field: Some("confirm"), refusal: refusal() }) }
     }
@@ -167,7 +167,7 @@ impl Visit {
         let count = password.chars().count();
         let refusal = match () {
             () if (count as u64) < least => self.language.count(self.words().password_least, least),
-            () if count > MAX_PASSWORD => filled(self.words().password_most, &[&MAX_PASSWORD]),
+            () if count > MAX_PASSWORD => fill(self.words().password_most, &[&MAX_PASSWORD]),
             () => return Ok(password),
         };
         Err(Refusal::Impossible(refusal)).at("password")
@@ -180,8 +180,8 @@ impl Visit {
 
     /// Returns the message for an operation's refusal, in the visitor's language; `about` is the
     /// thing that the operation was about.
-    pub fn told(&self, refusal: Refusal, about: &dyn std::fmt::Display, words: RefusalWords) -> Refusal {
-        words.told(self.language, refusal, about)
+    pub fn in_words(&self, refusal: Refusal, about: &dyn std::fmt::Display, words: RefusalWords) -> Refusal {
+        words.in_words(self.language, refusal, about)
     }
 
     /// Returns the texts for refusals about accounts.
@@ -246,14 +246,14 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
         _ => {}
     }
     let headers = request.headers().clone();
-    let language = Language::wanted(&headers);
+    let language = Language::choose(&headers);
     let words = language.of_administrators();
     let cookie = login::cookie(&headers, origin);
     if is_post && is_cross_site(request.headers()) {
         return text(StatusCode::FORBIDDEN, "this form was sent by another page");
     }
     let seen = cookie.and_then(|cookie| shared.admin.visits.find(&cookie, now_ms()));
-    let given = match given(request).await {
+    let given = match read_fields(request).await {
         Ok(given) => given,
         Err(refused) => return *refused,
     };
@@ -278,7 +278,7 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
             shared.admin.visits.end(&seen);
             return see_other("/login");
         }
-        Err(refusal) => return failed(language, &refusal),
+        Err(refusal) => return failure_page(language, &refusal),
     }
     let account = seen.account.clone();
     let domains = shared
@@ -290,11 +290,11 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
             return see_other("/login");
         }
         Ok(domains) => domains,
-        Err(refusal) => return failed(language, &refusal),
+        Err(refusal) => return failure_page(language, &refusal),
     };
     let reports = match reports::count(&shared, &domains).await {
         Ok(count) => count,
-        Err(refusal) => return failed(language, &refusal),
+        Err(refusal) => return failure_page(language, &refusal),
     };
     let visit = Visit { shared, language, seen, domains, notice: None, reports, origin, given };
     match (path, is_post) {
@@ -302,13 +302,13 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
         ("/graphs", false) => overview::graphs(&visit),
         ("/now", false) => match overview::now(&visit).await {
             Ok(html) => reply(StatusCode::OK, "text/html; charset=utf-8", html.into_text()),
-            Err(refusal) => failed(language, &refusal),
+            Err(refusal) => failure_page(language, &refusal),
         },
         (log::EXPORT, false) => log::export(&visit),
         ("/users.csv", false) => match users::csv(&visit).await {
             Ok(response) => response,
             Err(Refusal::Missing(words)) => text(StatusCode::NOT_FOUND, &words),
-            Err(refusal) => failed(language, &refusal),
+            Err(refusal) => failure_page(language, &refusal),
         },
         (_, true) => change(path, &visit).await,
         (_, false) => {
@@ -353,7 +353,7 @@ async fn show(path: &str, visit: &Visit) -> Response<Body> {
             respond_with(StatusCode::OK, path, title, visit, &main)
         }
         Err(refusal @ (Refusal::Store(_) | Refusal::Work(_) | Refusal::Late | Refusal::Failed(_))) => {
-            failed(visit.language, &refusal)
+            failure_page(visit.language, &refusal)
         }
         Err(refusal) => {
             let missing = sentence(&refusal.to_string());
@@ -417,13 +417,13 @@ fn respond_with(status: StatusCode, path: &str, title: &str, visit: &Visit, main
     frame.response(status, main)
 }
 
-fn failed(language: Language, refusal: &Refusal) -> Response<Body> {
+fn failure_page(language: Language, refusal: &Refusal) -> Response<Body> {
     tracing::error!(cause = %refusal, "the admin page failed");
     text(StatusCode::SERVICE_UNAVAILABLE, language.of_administrators().trouble)
 }
 
 /// Reads the fields of a query or a form.
-async fn given(request: Request<Incoming>) -> Result<Vec<(String, String)>, Box<Response<Body>>> {
+async fn read_fields(request: Request<Incoming>) -> Result<Vec<(String, String)>, Box<Response<Body>>> {
     let refused = |status, words: &str| Box::new(text(status, words));
     let written = if request.method() == Method::POST {
         let bytes = form::body(request.into_body()).await.map_err(|unread| match unread {

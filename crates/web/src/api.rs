@@ -58,7 +58,7 @@ use crate::reply::{Body, reply};
 use crate::site::RequestHost;
 pub use call::PREFIX;
 use call::{ApiCall, ApiCaller, ApiReply};
-pub(crate) use domains::shown;
+pub(crate) use domains::option_json;
 use field::{Values, read_body, read_query};
 use problem::Problem;
 use table::{ApiOperation, operations};
@@ -144,7 +144,7 @@ async fn run(
     let body = match operation.body {
         Some(fields) => {
             is_json(request.headers())?;
-            let bytes = form::body(request.into_body()).await.map_err(unread)?;
+            let bytes = form::body(request.into_body()).await.map_err(problem_of)?;
             read_body(fields, &bytes)?
         }
         None => Values::default(),
@@ -214,7 +214,7 @@ fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-fn unread(unread: UnreadForm) -> Problem {
+fn problem_of(unread: UnreadForm) -> Problem {
     match unread {
         UnreadForm::TooLarge => Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,

@@ -29,7 +29,7 @@ impl WebShared {
         &self,
         work: impl FnOnce(&mut World, OperationAnswer<T>) + Send + 'static,
     ) -> Outcome<T> {
-        answered(self.door.ask(work)).await
+        wait_for(self.door.ask(work)).await
     }
 
     /// Waits for another part of the process.
@@ -128,7 +128,7 @@ impl WebShared {
 }
 
 /// Waits for the answer of a shard.
-async fn answered<T>(answer: Awaited<Outcome<T>>) -> Outcome<T> {
+async fn wait_for<T>(answer: Awaited<Outcome<T>>) -> Outcome<T> {
     timeout(PATIENCE, answer).await.map_err(|_| Refusal::Late)?.map_err(|Abandoned| Refusal::Late)?
 }
 
@@ -154,9 +154,9 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let (answer, awaited) = one_shot::<Outcome<()>>();
         drop(answer);
-        assert_eq!(runtime.block_on(answered(awaited)), Err(Refusal::Late));
+        assert_eq!(runtime.block_on(wait_for(awaited)), Err(Refusal::Late));
         let (answer, awaited) = one_shot::<Outcome<()>>();
         answer.complete(Err(Refusal::Store(StoreError::Closed)));
-        assert_eq!(runtime.block_on(answered(awaited)), Err(Refusal::Store(StoreError::Closed)));
+        assert_eq!(runtime.block_on(wait_for(awaited)), Err(Refusal::Store(StoreError::Closed)));
     }
 }

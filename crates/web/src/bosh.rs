@@ -22,7 +22,7 @@ use crate::WebShared;
 use crate::client::has_token;
 use crate::coding::{self, Coding};
 use crate::proxy::Origin;
-use crate::reply::{Body, protected, text};
+use crate::reply::{Body, reply_bytes, text};
 use crate::site::{self, PageSite};
 
 /// The operator's decisions about BOSH.
@@ -62,7 +62,7 @@ pub(crate) async fn answer(
     let settings = shared.settings();
     let Some(bosh) = &settings.bosh else { return Err(text(StatusCode::NOT_FOUND, "there is nothing here")) };
     let site = settings.names.site(&request);
-    let allowed = allowed(request.headers(), site, &settings.names.origins);
+    let allowed = allowed_origin(request.headers(), site, &settings.names.origins);
     let refused = match *request.method() {
         // This includes requests that a browser sends without a preflight.
         Method::POST | Method::OPTIONS if site == PageSite::Foreign => text(StatusCode::FORBIDDEN, site::FOREIGN),
@@ -104,7 +104,7 @@ async fn post(
     if head.headers.contains_key(header::CONTENT_ENCODING) {
         return Err(text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "requests are not taken compressed"));
     }
-    let coding = if settings.compression { Coding::wanted(&head.headers) } else { None };
+    let coding = if settings.compression { Coding::choose(&head.headers) } else { None };
     let closes = head.version != Version::HTTP_11 || has_token(&head.headers, header::CONNECTION, "close");
     let document = timeout(BODIES, read(body, &shared.door, settings.most_bytes)).await;
     let document = document.map_err(|_| text(StatusCode::REQUEST_TIMEOUT, "the request took too long"))??;
@@ -130,7 +130,7 @@ impl HeldRequest {
     }
 
     /// Waits for the response.
-    pub async fn answered(&mut self) -> Response<Bytes> {
+    pub async fn wait(&mut self) -> Response<Bytes> {
         let answer = (&mut self.answer).await;
         self.sid = None;
         // If no response comes, the shard is gone.
@@ -215,7 +215,7 @@ fn respond(answer: BoshAnswer, coding: Option<Coding>, shared: &WebShared) -> Re
         Some(coding) => coding::encode(coding, &body, &shared.encoder).into(),
         None => Bytes::from_owner(body),
     };
-    let mut response = protected(status, CONTENT_TYPE, body);
+    let mut response = reply_bytes(status, CONTENT_TYPE, body);
     let headers = response.headers_mut();
     if let Some(content_type) = content_type.and_then(|wanted| HeaderValue::from_str(&wanted).ok()) {
         headers.insert(header::CONTENT_TYPE, content_type);
@@ -241,7 +241,7 @@ fn preflight() -> Response<Body> {
 
 /// Returns the header that lets the requesting script read the response. There are no cookies here,
 /// so it can only read its own data.
-fn allowed(headers: &HeaderMap, site: PageSite, origins: &[String]) -> Option<HeaderValue> {
+fn allowed_origin(headers: &HeaderMap, site: PageSite, origins: &[String]) -> Option<HeaderValue> {
     if origins.iter().any(|origin| origin == "*") {
         return Some(HeaderValue::from_static("*"));
     }
@@ -267,7 +267,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         let told = |headers: &HeaderMap, site, origins: &[&str]| {
             let origins: Vec<String> = origins.iter().map(|&origin| origin.to_owned()).collect();
-            allowed(headers, site, &origins).map(|told| told.to_str().unwrap_or_default().to_owned())
+            allowed_origin(headers, site, &origins).map(|told| told.to_str().unwrap_or_default().to_owned())
         };
         assert_eq!(told(&headers, PageSite::Own, &[]), None, "no page asks");
         headers.insert("origin", HeaderValue::from_static("https://chat.example"));

@@ -127,7 +127,7 @@ impl UploadBucket {
     }
 
     /// Returns the path and query of a request, signed.
-    fn signed(&self, method: &Method, path: &str, query: &[(&str, &str)], seconds: u64) -> String {
+    fn sign_path(&self, method: &Method, path: &str, query: &[(&str, &str)], seconds: u64) -> String {
         let (method, host, now_ms) = (method.as_str(), self.host(), now_ms());
         let query = self.0.settings.key.query(SignedParts { method, host, path, query, now_ms, seconds });
         format!("{path}?{query}")
@@ -156,7 +156,7 @@ impl UploadBucket {
         range: Option<String>,
         body: ObjectBody,
     ) -> io::Result<Option<Response<Incoming>>> {
-        let mut request = Request::builder().uri(self.signed(&method, path, &[], SIGNED_SECONDS)).method(method);
+        let mut request = Request::builder().uri(self.sign_path(&method, path, &[], SIGNED_SECONDS)).method(method);
         request = request.header(HOST, self.host());
         if let Some(range) = range {
             request = request.header(RANGE, range);
@@ -170,7 +170,7 @@ impl UploadBucket {
         match response.status() {
             status if status.is_success() => Ok(Some(response)),
             StatusCode::NOT_FOUND => Ok(None),
-            status => Err(refused(status, response.into_body()).await),
+            status => Err(refusal(status, response.into_body()).await),
         }
     }
 }
@@ -228,13 +228,13 @@ impl Storage for UploadBucket {
             ("response-content-type", shown.content_type),
         ];
         let scheme = self.0.url.scheme_str()?;
-        let signed = self.signed(&Method::GET, &self.path(token), &query, REDIRECTED_SECONDS);
+        let signed = self.sign_path(&Method::GET, &self.path(token), &query, REDIRECTED_SECONDS);
         Some(format!("{scheme}://{}{signed}", self.host()))
     }
 }
 
 /// Returns the error for a refusal, with the code that the storage gives.
-async fn refused(status: StatusCode, body: Incoming) -> io::Error {
+async fn refusal(status: StatusCode, body: Incoming) -> io::Error {
     let said = timeout(SAYING, Limited::new(body, MOST_SAID).collect()).await;
     let said = said.ok().and_then(Result::ok).map(|said| said.to_bytes()).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);

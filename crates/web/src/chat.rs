@@ -69,7 +69,7 @@ impl ChatFiles {
         }
         match rest {
             "" | "/" => self.page(request.headers(), safety, settings).await,
-            START_PATH => kept(reply(StatusCode::OK, "text/javascript; charset=utf-8", START), BRIEFLY),
+            START_PATH => with_cache_control(reply(StatusCode::OK, "text/javascript; charset=utf-8", START), BRIEFLY),
             _ => match rest.strip_prefix('/').and_then(|rest| rest.strip_prefix(VERSION)?.strip_prefix('/')) {
                 Some(path) if is_plain(path) => self.file(path, request.headers()).await,
                 _ => text(StatusCode::NOT_FOUND, "there is nothing here"),
@@ -80,7 +80,7 @@ impl ChatFiles {
     /// Returns whether the package is installed.
     pub(crate) async fn is_installed(&self) -> bool {
         let data = self.data.clone();
-        let has_script = move || package::installed(&data).is_some_and(|folder| folder.join(SCRIPT).is_file());
+        let has_script = move || package::installed_folder(&data).is_some_and(|folder| folder.join(SCRIPT).is_file());
         spawn_blocking(has_script).await.unwrap_or_default()
     }
 
@@ -98,21 +98,21 @@ impl ChatFiles {
                 return text(StatusCode::FORBIDDEN, "this connection is not encrypted: open the page with https:");
             }
         }
-        let language = Language::wanted(headers);
+        let language = Language::choose(headers);
         let mut page = reply(StatusCode::OK, "text/html; charset=utf-8", html(settings, language));
         if let Ok(policy) = HeaderValue::from_str(&policy(&settings.hub)) {
             page.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
         }
-        kept(page, BRIEFLY)
+        with_cache_control(page, BRIEFLY)
     }
 
     /// Returns a file of the package, compressed if such a form exists and is accepted.
     async fn file(&self, path: &str, headers: &HeaderMap) -> Response<Body> {
         let (data, wanted) = (self.data.clone(), path.to_owned());
         let kind = package::content_type(path);
-        let wants_gzip = Coding::wanted(headers) == Some(Coding::Gzip);
+        let wants_gzip = Coding::choose(headers) == Some(Coding::Gzip);
         let opened = spawn_blocking(move || {
-            let folder = package::installed(&data).ok_or(io::ErrorKind::NotFound)?;
+            let folder = package::installed_folder(&data).ok_or(io::ErrorKind::NotFound)?;
             let compressed = folder.join(format!("{wanted}{}", package::COMPRESSED));
             if wants_gzip && let Ok(found) = open(&compressed) {
                 return Ok((found, true));
@@ -136,7 +136,7 @@ impl ChatFiles {
         }
         response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept-encoding"));
         // The address names the version, so its content never changes.
-        kept(response, FOR_GOOD)
+        with_cache_control(response, FOR_GOOD)
     }
 }
 
@@ -232,7 +232,7 @@ fn to(address: &str) -> Response<Body> {
 }
 
 /// Adds the header for caching a response.
-fn kept(mut response: Response<Body>, how_long: &'static str) -> Response<Body> {
+fn with_cache_control(mut response: Response<Body>, how_long: &'static str) -> Response<Body> {
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(how_long));
     response
 }

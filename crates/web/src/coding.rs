@@ -28,9 +28,9 @@ pub struct Encoder {
 
 impl Coding {
     /// Returns the first of our codings that a client accepts. One with the weight 0 is refused.
-    pub fn wanted(headers: &HeaderMap) -> Option<Self> {
+    pub fn choose(headers: &HeaderMap) -> Option<Self> {
         let lines = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
-        let accepted: Vec<&str> = lines.flat_map(|line| line.split(',')).filter_map(accepted).collect();
+        let accepted: Vec<&str> = lines.flat_map(|line| line.split(',')).filter_map(accepted_name).collect();
         let is_accepted = |name: &str| accepted.iter().any(|accepted| accepted.eq_ignore_ascii_case(name));
         [Self::Gzip, Self::Deflate].into_iter().find(|coding| is_accepted(coding.name()))
     }
@@ -45,7 +45,7 @@ impl Coding {
 }
 
 /// Returns the name of a coding in a list, unless its weight is 0.
-fn accepted(item: &str) -> Option<&str> {
+fn accepted_name(item: &str) -> Option<&str> {
     let mut parts = item.split(';').map(str::trim);
     let name = parts.next()?;
     let weight = parts.find_map(|part| part.strip_prefix("q=")).map(|weight| weight.trim().parse::<f32>());
@@ -143,9 +143,9 @@ mod tests {
         let wanted = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT_ENCODING, value.parse().unwrap());
-            Coding::wanted(&headers)
+            Coding::choose(&headers)
         };
-        assert_eq!(Coding::wanted(&HeaderMap::new()), None);
+        assert_eq!(Coding::choose(&HeaderMap::new()), None);
         assert_eq!(wanted("gzip, deflate, br"), Some(Coding::Gzip));
         assert_eq!(wanted("br, Deflate;q=0.5"), Some(Coding::Deflate));
         assert_eq!(wanted("gzip;q=0, deflate; q=0.0"), None);

@@ -107,7 +107,7 @@ impl Conduit {
     }
 
     /// Returns a flag that is set while written bytes have not left.
-    pub fn unsent(&self) -> Arc<AtomicBool> {
+    pub fn unsent_flag(&self) -> Arc<AtomicBool> {
         self.is_unsent.clone()
     }
 
@@ -404,7 +404,7 @@ mod tests {
     fn what_has_not_left_is_known() {
         run(async {
             let (mut conduit, mut peer) = pair().await;
-            let unsent = conduit.unsent();
+            let unsent = conduit.unsent_flag();
             conduit.write_all(b"answer").await.unwrap();
             assert!(unsent.load(Ordering::Relaxed));
             conduit.flush().await.unwrap();

@@ -60,7 +60,7 @@ pub(crate) async fn serve(listener: net::UnixListener, shared: Arc<WebShared>) {
             Ok((socket, _)) => {
                 let (shared, lasting) = (shared.clone(), Lasting::new(&followers, &tracers));
                 tokio::spawn(async move {
-                    match lasting.bounded(connection(socket, shared, lasting.clone())).await {
+                    match lasting.run_bounded(connection(socket, shared, lasting.clone())).await {
                         Ok(Ok(())) => {}
                         Ok(Err(error)) => debug!(%error, "a connection of the command line ended"),
                         Err(_) => debug!("a connection of the command line took too long"),
@@ -104,7 +104,7 @@ impl Lasting {
     }
 
     /// Bounds the time of a connection, which is longer if it follows or traces.
-    async fn bounded<T>(&self, connection: impl Future<Output = T>) -> Result<T, Elapsed> {
+    async fn run_bounded<T>(&self, connection: impl Future<Output = T>) -> Result<T, Elapsed> {
         let mut connection = pin!(connection);
         match timeout(LONGEST, &mut connection).await {
             Err(_) if self.has_begun.load(Ordering::Relaxed) => timeout(log::LONGEST, connection).await,

@@ -25,7 +25,7 @@ pub mod post;
 mod spool;
 
 /// Returns an event as JSON.
-fn shown(event: &Occurrence) -> Value {
+fn to_json(event: &Occurrence) -> Value {
     let fields = event.fields.iter().map(|(name, text)| ((*name).to_owned(), Value::from(text.as_str())));
     json!({
         "id": event.id,
@@ -59,7 +59,7 @@ impl EventStream {
         for event in events {
             self.told = event.serial;
             if self.domain.as_ref().is_none_or(|domain| *domain == event.domain) {
-                text.push_str(&format!("id: {}\nevent: {}\ndata: {}\n\n", event.id, event.kind, shown(&event)));
+                text.push_str(&format!("id: {}\nevent: {}\ndata: {}\n\n", event.id, event.kind, to_json(&event)));
             }
         }
         text

@@ -78,7 +78,7 @@ async fn requests(
     shared: &Arc<WebShared>,
 ) -> io::Result<(Conduit, Option<Leave>)> {
     let exit = Exit::default();
-    let is_unsent = conduit.unsent();
+    let is_unsent = conduit.unsent_flag();
     let answer =
         service_fn(|request| Box::pin(route::answer(request, client, place.clone(), shared.clone(), exit.clone())));
     let mut library = http1::Builder::new()
@@ -102,7 +102,7 @@ async fn requests(
 
 /// Waits for the response; `None` if the client disconnects first.
 async fn wait(conduit: &mut Conduit, held: &mut HeldRequest) -> Option<Response<Bytes>> {
-    let (mut answered, mut departed) = (pin!(held.answered()), pin!(conduit.departure()));
+    let (mut answered, mut departed) = (pin!(held.wait()), pin!(conduit.departure()));
     poll_fn(|context| match answered.as_mut().poll(context) {
         Poll::Ready(answer) => Poll::Ready(Some(answer)),
         Poll::Pending => departed.as_mut().poll(context).map(|()| None),

@@ -117,7 +117,7 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
     };
     let guest = WebGuest {
         may_administer: ward.judge(origin, RequestHost::of(&request)).is_ok(),
-        language: Language::wanted(request.headers()),
+        language: Language::choose(request.headers()),
         device: AppDevice::of(request.headers()),
         shared: shared.clone(),
         origin,

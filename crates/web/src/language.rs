@@ -16,7 +16,7 @@ pub(crate) enum Language {
 
 impl Language {
     /// Returns the language that a browser prefers (RFC 9110 §12.5.4), or English.
-    pub fn wanted(headers: &HeaderMap) -> Self {
+    pub fn choose(headers: &HeaderMap) -> Self {
         let lines = headers.get_all(ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok());
         let mut best = (Self::English, 0.0);
         for range in lines.flat_map(|line| line.split(',')).take(MOST_RANGES) {
@@ -56,7 +56,7 @@ impl Language {
 
     /// Returns the form of a text for a number, with the number in its gap.
     pub fn count(self, text: &'static str, count: u64) -> String {
-        filled(self.plural(text, count), &[&count])
+        fill(self.plural(text, count), &[&count])
     }
 
     /// Returns a number, or an amount with its unit, in the format of this language, from the
@@ -77,7 +77,7 @@ impl Language {
 
 /// Returns a text with its `{}` filled, not escaped: for text that is not HTML yet. A missing value
 /// is empty.
-pub(crate) fn filled(text: &str, values: &[&dyn Display]) -> String {
+pub(crate) fn fill(text: &str, values: &[&dyn Display]) -> String {
     let mut values = values.iter();
     let mut whole = String::new();
     for (at, piece) in text.split("{}").enumerate() {
@@ -98,8 +98,8 @@ const MOST_RANGES: usize = 20;
 mod tests {
     use super::*;
 
-    fn wanted(line: &str) -> Language {
-        Language::wanted(&[(ACCEPT_LANGUAGE, line.parse().unwrap())].into_iter().collect())
+    fn choose(line: &str) -> Language {
+        Language::choose(&[(ACCEPT_LANGUAGE, line.parse().unwrap())].into_iter().collect())
     }
 
     #[test]
@@ -113,9 +113,9 @@ mod tests {
             ("de;q=nonsense,fr;q=0.1", Language::French),
             ("de;q=0,*", Language::English),
         ] {
-            assert_eq!(wanted(line), language, "{line}");
+            assert_eq!(choose(line), language, "{line}");
         }
-        assert_eq!(Language::wanted(&HeaderMap::new()), Language::English);
+        assert_eq!(Language::choose(&HeaderMap::new()), Language::English);
     }
 
     #[test]

@@ -122,8 +122,8 @@ pub fn page(census: &ShardCensus, counts: &WebCounts, activity: &Activity, machi
     let mut page = MetricPage::default();
     page.one("rookery_build_info", GAUGE, "The running version.", &format!("{{version=\"{VERSION}\"}}"), 1);
     process(&mut page, machine);
-    reloaded(&mut page, reloads());
-    kept(&mut page, machine);
+    write_reload(&mut page, reloads());
+    write_stored(&mut page, machine);
     shards(&mut page, census);
     store(&mut page, activity);
     sessions(&mut page, census);
@@ -139,7 +139,7 @@ pub fn page(census: &ShardCensus, counts: &WebCounts, activity: &Activity, machi
         page.one(name, GAUGE, read.help, "", read.count);
     }
     pushes(&mut page, census);
-    if let Some(seen) = rookery_observe::cluster::seen() {
+    if let Some(seen) = rookery_observe::cluster::latest() {
         cluster::write(&mut page, &seen);
     }
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -176,7 +176,7 @@ fn process(page: &mut MetricPage, machine: &MachineReadings) {
 
 /// Writes whether the last attempt to load the configuration succeeded, and the time since which
 /// the present one is in force.
-fn reloaded(page: &mut MetricPage, seen: &ReloadSeen) {
+fn write_reload(page: &mut MetricPage, seen: &ReloadSeen) {
     let name = "rookery_config_last_reload_successful";
     let help = "1 if the configuration was accepted when it was last loaded; 0 if an older one is still in force.";
     page.one(name, GAUGE, help, "", u64::from(!seen.has_failed()));
@@ -186,7 +186,7 @@ fn reloaded(page: &mut MetricPage, seen: &ReloadSeen) {
 }
 
 /// Writes the amounts of stored data, and their limits.
-fn kept(page: &mut MetricPage, machine: &MachineReadings) {
+fn write_stored(page: &mut MetricPage, machine: &MachineReadings) {
     if let Some(Space { free, total }) = machine.space {
         page.one("rookery_data_free_bytes", GAUGE, "Free space on the disk of the data folder.", "", free);
         page.one("rookery_data_size_bytes", GAUGE, "Size of the disk of the data folder.", "", total);
@@ -198,7 +198,7 @@ fn kept(page: &mut MetricPage, machine: &MachineReadings) {
     }
     let help = "Requests to the bucket of uploads that failed.";
     page.one("rookery_bucket_failures_total", COUNTER, help, "", machine.bucket_failures);
-    posted(page, &machine.posted);
+    write_posts(page, &machine.posted);
     let name = "rookery_accounts";
     page.head(name, GAUGE, "Accounts by domain.");
     for (domain, count) in &machine.accounts {
@@ -235,7 +235,7 @@ fn shards(page: &mut MetricPage, census: &ShardCensus) {
     page.one("rookery_outgoing_refused_total", COUNTER, help, "", census.counters.outgoing_refused);
 }
 
-fn posted(page: &mut MetricPage, counts: &PostCounts) {
+fn write_posts(page: &mut MetricPage, counts: &PostCounts) {
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     page.one(
         "rookery_events_posted_total",

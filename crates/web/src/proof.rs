@@ -144,7 +144,7 @@ impl WebShared {
         };
         let may = !administers || !domains.is_empty();
         if let Some((source, account)) = source.zip(account) {
-            let is_right = judged(&*source, account, &password).await?;
+            let is_right = judge(&*source, account, &password).await?;
             let mark = credentials.as_ref().map(password_mark);
             return Ok(mark.filter(|_| is_right && may));
         }
@@ -167,7 +167,7 @@ impl WebShared {
 }
 
 /// Asks the source that vouches for a domain to check a password.
-async fn judged(source: &dyn Source, account: Jid, password: &str) -> Outcome<bool> {
+async fn judge(source: &dyn Source, account: Jid, password: &str) -> Outcome<bool> {
     if !source.takes().passwords {
         return Ok(false);
     }

@@ -105,7 +105,7 @@ pub fn origin(client: WebClient, headers: &HeaderMap, trusted: &[Network]) -> Or
         return if is_untrusted { Origin { way: RequestWay::Untrusted, ..direct } } else { direct };
     }
     let https = headers.get("x-forwarded-proto").is_some_and(|proto| proto.as_bytes().eq_ignore_ascii_case(b"https"));
-    let told = told(headers, trusted);
+    let told = forwarded_address(headers, trusted);
     Origin {
         address: told.map_or(client.peer, |address| SocketAddr::new(address, 0)),
         way: if told.is_some() { RequestWay::Told } else { RequestWay::Silent },
@@ -116,7 +116,7 @@ pub fn origin(client: WebClient, headers: &HeaderMap, trusted: &[Network]) -> Or
 
 /// Returns the address in `X-Forwarded-For`. An invalid entry was not written by a proxy of ours,
 /// so the entries before it are worthless, too.
-fn told(headers: &HeaderMap, trusted: &[Network]) -> Option<IpAddr> {
+fn forwarded_address(headers: &HeaderMap, trusted: &[Network]) -> Option<IpAddr> {
     let mut found = None;
     for line in headers.get_all("x-forwarded-for").into_iter().rev() {
         for hop in line.to_str().ok()?.rsplit(',') {

@@ -16,7 +16,7 @@ pub struct ByteRange {
 }
 
 /// Returns the requested part of a file of `size` bytes.
-pub fn wanted(headers: &HeaderMap, size: u64) -> ByteRange {
+pub fn read_range(headers: &HeaderMap, size: u64) -> ByteRange {
     let text = headers.get(RANGE).and_then(|range| range.to_str().ok()).and_then(|range| range.strip_prefix("bytes="));
     let whole = ByteRange { status: StatusCode::OK, start: 0, len: size };
     let Some((first, last)) = text.and_then(|text| text.split_once('-')) else { return whole };
@@ -45,7 +45,7 @@ mod tests {
         let get = |range: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(RANGE, range.parse().unwrap());
-            let ByteRange { status, start, len } = wanted(&headers, 100);
+            let ByteRange { status, start, len } = read_range(&headers, 100);
             (status.as_u16(), start, len)
         };
         assert_eq!(get("bytes=0-9"), (206, 0, 10));

@@ -9,11 +9,11 @@ pub use crate::body::Body;
 /// Returns a response with a body of some type. Browsers must not guess the type of this server's
 /// responses, frame or run them.
 pub fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
-    protected(status, content_type, body.into()).map(Body::bytes)
+    reply_bytes(status, content_type, body.into()).map(Body::bytes)
 }
 
 /// Returns a response as [`reply`] does, with a body of bytes.
-pub fn protected(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
+pub fn reply_bytes(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();

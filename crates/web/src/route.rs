@@ -49,7 +49,7 @@ impl PageReader {
         let (path, headers) = (request.uri().path(), request.headers());
         let is_for_program = [api::PREFIX, "/health/"].iter().any(|prefix| path.starts_with(prefix));
         let is_reader = !is_for_program && DeadEnd::is_for(request.method(), headers);
-        Self { language: is_reader.then(|| Language::wanted(headers)), is_for_chat: path.starts_with(CHAT) }
+        Self { language: is_reader.then(|| Language::choose(headers)), is_for_chat: path.starts_with(CHAT) }
     }
 
     /// Replaces a text that says that nothing is there by a page that helps the visitor on.
@@ -78,7 +78,7 @@ async fn find(
     let origin = origin(client, request.headers(), &settings.trusted_proxies);
     if let Err(crowd) = place.count_for(shared.asker_of(origin)) {
         shared.counts.refused.fetch_add(1, Ordering::Relaxed);
-        return Ok(crowded(crowd));
+        return Ok(crowd_response(crowd));
     }
     let path = request.uri().path();
     if let Some(rest) = path.strip_prefix(UPLOAD) {
@@ -147,7 +147,7 @@ async fn find(
 }
 
 /// Returns the response for a lack of places, which ends the connection.
-fn crowded(crowd: Crowd) -> Response<Body> {
+fn crowd_response(crowd: Crowd) -> Response<Body> {
     let mut response = match crowd {
         Crowd::Address => text(StatusCode::TOO_MANY_REQUESTS, "there are too many connections from your address"),
         Crowd::All => text(StatusCode::SERVICE_UNAVAILABLE, "there are too many connections"),

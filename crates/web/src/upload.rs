@@ -76,7 +76,7 @@ impl UploadFiles {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             while self.sweep().await > 0 {}
-            match self.slots.expired(now_ms(), 1).await {
+            match self.slots.list_expired(now_ms(), 1).await {
                 Ok(left) if left.is_empty() => Ok(()),
                 Ok(_) => Err(io::Error::other("some files could not be removed")),
                 Err(error) => Err(io::Error::other(error)),
@@ -125,10 +125,10 @@ impl UploadFiles {
 
     /// Finds the slot of an address, which has the token and name of the slot.
     async fn find(&self, rest: &str) -> Result<Slot, UploadFailed> {
-        let missing = || told(StatusCode::NOT_FOUND, "there is no such file");
+        let missing = || told_off(StatusCode::NOT_FOUND, "there is no such file");
         let (token, name) = rest.split_once('/').filter(|(token, _)| is_token(token)).ok_or_else(missing)?;
         let slot = self.slots.slot(token, now_ms()).await.map_err(store)?;
-        slot.filter(|slot| rookery_modules::upload::encoded(&slot.name) == name).ok_or_else(missing)
+        slot.filter(|slot| rookery_modules::upload::encode(&slot.name) == name).ok_or_else(missing)
     }
 
     async fn take(&self, request: &mut Request<Incoming>, slot: Slot) -> Result<Response<Body>, UploadFailed> {
@@ -137,7 +137,7 @@ impl UploadFiles {
         let until = now.saturating_add(millis(most_for(slot.size) + MARGIN));
         let begun = self.slots.advance(&slot.token, SlotStage::Reserved, SlotStage::Filling, now, until).await;
         if !begun.map_err(store)? {
-            return Err(told(StatusCode::CONFLICT, "the file is there already, or on its way"));
+            return Err(told_off(StatusCode::CONFLICT, "the file is there already, or on its way"));
         }
         // However the connection and this future end, the slot is released.
         let mut filling = Filling { files: self.clone(), token: Some(slot.token.clone()), until: slot.expires_ms };
@@ -146,7 +146,7 @@ impl UploadFiles {
         let until = now.saturating_add(slot.keep_ms);
         let filled = self.slots.advance(&slot.token, SlotStage::Filling, SlotStage::Filled, now, until).await;
         if !filled.map_err(store)? {
-            return Err(told(StatusCode::GONE, "the upload took too long"));
+            return Err(told_off(StatusCode::GONE, "the upload took too long"));
         }
         filling.token = None;
         info!(owner = slot.owner.as_str(), size = slot.size, "a file was uploaded");
@@ -155,19 +155,19 @@ impl UploadFiles {
 
     async fn give(&self, request: &Request<Incoming>, slot: &Slot) -> Result<Response<Body>, UploadFailed> {
         if slot.stage != SlotStage::Filled {
-            return Err(told(StatusCode::NOT_FOUND, "there is no such file"));
+            return Err(told_off(StatusCode::NOT_FOUND, "there is no such file"));
         }
         if request.method() == Method::GET
             && let Some(elsewhere) = self.elsewhere(slot)
         {
             return Ok(elsewhere);
         }
-        let wanted = range::wanted(request.headers(), slot.size);
+        let wanted = range::read_range(request.headers(), slot.size);
         let ByteRange { status, start, len } = wanted;
         let mut response = Response::new(Body::default());
         if status != StatusCode::RANGE_NOT_SATISFIABLE && request.method() == Method::GET {
             let read = self.storage.read(&slot.token, start, len).await?;
-            *response.body_mut() = read.ok_or_else(|| told(StatusCode::NOT_FOUND, "there is no such file"))?;
+            *response.body_mut() = read.ok_or_else(|| told_off(StatusCode::NOT_FOUND, "there is no such file"))?;
         }
         *response.status_mut() = status;
         describe(response.headers_mut(), slot, &wanted);
@@ -188,7 +188,7 @@ impl UploadFiles {
 
     /// Removes up to [`SWEEP`] expired files; returns their number.
     pub(crate) async fn sweep(&self) -> usize {
-        let Ok(expired) = self.slots.expired(now_ms(), SWEEP).await else { return 0 };
+        let Ok(expired) = self.slots.list_expired(now_ms(), SWEEP).await else { return 0 };
         let mut count = 0;
         for token in expired.into_iter().filter(|token| is_token(token)) {
             match self.storage.remove(&token).await {
@@ -237,7 +237,7 @@ impl From<io::Error> for UploadFailed {
     }
 }
 
-fn told(status: StatusCode, words: &str) -> UploadFailed {
+fn told_off(status: StatusCode, words: &str) -> UploadFailed {
     UploadFailed::Told(Box::new(text(status, words)))
 }
 
@@ -247,23 +247,23 @@ fn store(error: rookery_store::StoreError) -> UploadFailed {
         return UploadFailed::Here(error.to_string());
     }
     warn!(%error, "a file can't be stored or served at present");
-    told(StatusCode::SERVICE_UNAVAILABLE, "the server can't do it now")
+    told_off(StatusCode::SERVICE_UNAVAILABLE, "the server can't do it now")
 }
 
 /// Checks the headers: the length must be that of the slot, and so should the type (XEP-0363 §6).
 fn judge(headers: &HeaderMap, slot: &Slot) -> Result<(), UploadFailed> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     match length {
-        None => return Err(told(StatusCode::LENGTH_REQUIRED, "Content-Length is needed")),
+        None => return Err(told_off(StatusCode::LENGTH_REQUIRED, "Content-Length is needed")),
         Some(length) if length != slot.size => {
-            return Err(told(StatusCode::PAYLOAD_TOO_LARGE, "Content-Length is not what was asked for"));
+            return Err(told_off(StatusCode::PAYLOAD_TOO_LARGE, "Content-Length is not what was asked for"));
         }
         Some(_) => {}
     }
     let given = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     match (&slot.content_type, given) {
         (Some(wanted), Some(given)) if !given.eq_ignore_ascii_case(wanted.as_bytes()) => {
-            Err(told(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type is not what was asked for"))
+            Err(told_off(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type is not what was asked for"))
         }
         _ => Ok(()),
     }
@@ -271,18 +271,18 @@ fn judge(headers: &HeaderMap, slot: &Slot) -> Result<(), UploadFailed> {
 
 /// Writes a body of exactly `size` bytes, in chunks.
 async fn write(body: &mut Incoming, mut file: Box<dyn Growing>, size: u64) -> Result<(), UploadFailed> {
-    let broken = || told(StatusCode::BAD_REQUEST, "the upload broke off");
+    let broken = || told_off(StatusCode::BAD_REQUEST, "the upload broke off");
     let (mut run, mut taken, begun) = (Vec::new(), 0u64, Instant::now());
     loop {
         let patience = SILENCE.min(most_for(taken).saturating_sub(begun.elapsed()));
         let frame = timeout(patience, body.frame()).await;
-        let frame = frame.map_err(|_| told(StatusCode::REQUEST_TIMEOUT, "the upload is too slow"))?;
+        let frame = frame.map_err(|_| told_off(StatusCode::REQUEST_TIMEOUT, "the upload is too slow"))?;
         let is_end = frame.is_none();
         if let Some(frame) = frame {
             let data = frame.map_err(|_| broken())?.into_data().unwrap_or_default();
             taken += data.len() as u64;
             if taken > size {
-                return Err(told(StatusCode::PAYLOAD_TOO_LARGE, "there is more than was asked for"));
+                return Err(told_off(StatusCode::PAYLOAD_TOO_LARGE, "there is more than was asked for"));
             }
             run.extend_from_slice(&data);
         }
@@ -353,7 +353,7 @@ fn given_type_of(slot: &Slot) -> &str {
 fn disposition(slot: &Slot) -> String {
     let is_shown = SHOWN.iter().any(|shown| given_type_of(slot).eq_ignore_ascii_case(shown));
     let disposition = if is_shown { "inline" } else { "attachment" };
-    format!("{disposition}; filename*=UTF-8''{}", rookery_modules::upload::encoded(&slot.name))
+    format!("{disposition}; filename*=UTF-8''{}", rookery_modules::upload::encode(&slot.name))
 }
 
 /// Adds the headers that describe a served file.
@@ -521,7 +521,7 @@ mod tests {
         assert!(files.storage.read(old, 0, 1).await.unwrap().is_none());
         assert!(files.storage.read(new, 0, 1).await.unwrap().is_some());
         assert_eq!(files.sweep().await, 0);
-        assert!(stores.slots.expired(now_ms(), 9).await.unwrap().is_empty());
+        assert!(stores.slots.list_expired(now_ms(), 9).await.unwrap().is_empty());
     }
 
     #[test]

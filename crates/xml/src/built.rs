@@ -35,11 +35,11 @@ impl Built {
         }
         bytes.extend_from_slice(b"/>");
         let leaf = Self { bytes, splice: name.len() + 1 };
-        debug_assert_eq!(leaf, Self::written(name, ns, attributes), "the words are XML as they are");
+        debug_assert_eq!(leaf, Self::write(name, ns, attributes), "the words are XML as they are");
         leaf
     }
 
-    fn written(name: &str, ns: &str, attributes: &[(&str, &str)]) -> Self {
+    fn write(name: &str, ns: &str, attributes: &[(&str, &str)]) -> Self {
         let mut writer = Writer::with_ns(name, ns);
         for (key, value) in attributes {
             writer.attr(key, value);
@@ -77,7 +77,7 @@ impl Stanza<'_> {
     /// stanza is written again.
     pub fn canonical(&self, from: Option<&str>, lang: Option<&str>) -> Built {
         if self.has_prefix() {
-            return self.rewritten(from, lang);
+            return self.rewrite(from, lang);
         }
         let head = self.head();
         let mut bytes = Vec::with_capacity(self.bytes().len() + 64);
@@ -129,7 +129,7 @@ impl Stanza<'_> {
         Built::new(bytes, self.head().name_end)
     }
 
-    fn rewritten(&self, from: Option<&str>, lang: Option<&str>) -> Built {
+    fn rewrite(&self, from: Option<&str>, lang: Option<&str>) -> Built {
         let mut root = Element::read(self);
         root.remove_attr("to");
         root.remove_attr("from");

@@ -269,7 +269,7 @@ impl<'a> TreeReader<'a> {
 
     fn enter(&mut self, open: &WalkTag<'a>) {
         for (name, value) in open.attributes() {
-            if let Some(prefix) = walk::declared(self.buf, name) {
+            if let Some(prefix) = walk::declared_prefix(self.buf, name) {
                 self.scope.push((prefix, unescape::value(value.of(self.buf)).into()));
             }
         }
@@ -282,7 +282,7 @@ impl<'a> TreeReader<'a> {
         };
         let mut element = Element::new(self.utf8(open.name.local, open.name.end), ns);
         for (name, value) in open.attributes() {
-            if walk::declared(self.buf, name).is_none() {
+            if walk::declared_prefix(self.buf, name).is_none() {
                 let (name, ns) = self.attr_name(name);
                 let value = unescape::value(value.of(self.buf)).into_owned();
                 element.push_attr(Attr { name: name.to_owned(), ns, value });

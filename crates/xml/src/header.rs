@@ -63,7 +63,7 @@ fn read(buf: &[u8], limits: &Limits) -> Result<(usize, Header), Stop> {
             _ => {}
         }
         let (attribute, value, end) = attribute(buf, next)?;
-        if attributes.iter().any(|(other, _)| written(buf, *other) == written(buf, attribute)) {
+        if attributes.iter().any(|(other, _)| name_bytes(buf, *other) == name_bytes(buf, attribute)) {
             return Err(Fault::NotWellFormed.into());
         }
         if attributes.len() >= limits.attributes {
@@ -81,7 +81,7 @@ pub(crate) fn attribute(buf: &[u8], at: usize) -> Result<(QName, String, usize),
     let mut end = quote + 1;
     lex::value(buf, &mut end, buf[quote])?;
     let value = &buf[quote + 1..end];
-    if value.len() > MAX_NAMESPACE && written(buf, name).starts_with(b"xmlns") {
+    if value.len() > MAX_NAMESPACE && name_bytes(buf, name).starts_with(b"xmlns") {
         return Err(Fault::NameTooLong.into());
     }
     Ok((name, unescape::value(value).into_owned(), end + 1))
@@ -93,7 +93,7 @@ fn header(buf: &[u8], name: QName, attributes: Vec<(QName, String)>) -> Result<H
     let root_prefix = text(prefix(buf, name));
     let mut foreign = Vec::new();
     for (attribute, value) in attributes {
-        match written(buf, attribute) {
+        match name_bytes(buf, attribute) {
             b"to" => header.to = Some(value),
             b"from" => header.from = Some(value),
             b"id" => header.id = Some(value),
@@ -174,10 +174,10 @@ pub(crate) fn declaration(buf: &[u8]) -> Result<usize, Stop> {
             _ => {}
         }
         let (name, value, end) = attribute(buf, next)?;
-        if !expected.any(|part| *part == written(buf, name)) {
+        if !expected.any(|part| *part == name_bytes(buf, name)) {
             return Err(Fault::NotWellFormed.into());
         }
-        match written(buf, name) {
+        match name_bytes(buf, name) {
             b"encoding" if !value.eq_ignore_ascii_case("utf-8") => return Err(Fault::UnsupportedEncoding.into()),
             b"version" if value == "1.0" => has_version = true,
             b"encoding" | b"standalone" if has_version => {}
@@ -187,7 +187,7 @@ pub(crate) fn declaration(buf: &[u8]) -> Result<usize, Stop> {
     }
 }
 
-pub(crate) fn written(buf: &[u8], name: QName) -> &[u8] {
+pub(crate) fn name_bytes(buf: &[u8], name: QName) -> &[u8] {
     &buf[name.start..name.end]
 }
 

@@ -238,14 +238,14 @@ pub(crate) fn reference(buf: &[u8], at: usize) -> Result<usize, Stop> {
     let Some(len) = window.iter().position(|&b| b == b';') else {
         return Err(if window.len() < MAX_REFERENCE { Stop::Partial } else { not_a_reference(window).into() });
     };
-    match referred(&window[..len]) {
+    match character_of(&window[..len]) {
         Some(_) => Ok(at + 1 + len + 1),
         None => Err(not_a_reference(&window[..len]).into()),
     }
 }
 
 /// Returns the character that `&name;` stands for.
-pub(crate) fn referred(name: &[u8]) -> Option<char> {
+pub(crate) fn character_of(name: &[u8]) -> Option<char> {
     let (digits, radix) = match name {
         b"amp" => return Some('&'),
         b"lt" => return Some('<'),

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::{Limits, Stanza, ns};
 
-    fn scanned(text: &str) -> Namespaces {
+    fn scan(text: &str) -> Namespaces {
         Stanza::parse(text.as_bytes(), &Limits::AFTER_LOGIN).unwrap().namespaces()
     }
 
@@ -96,12 +96,12 @@ mod tests {
             "<message xmlns:c='urn:xmpp:carbons:2'><c:private/></message>",
             "<message><private xmlns='urn:xmpp:c&#97;rbons:2'/></message>",
         ] {
-            assert!(scanned(text).may_have(carbons), "{text}");
+            assert!(scan(text).may_have(carbons), "{text}");
             assert!(Namespaces::in_bytes(text.as_bytes()).may_have(carbons), "{text}");
         }
         let without =
             "<message><body>urn:xmpp:carbons:2</body><active xmlns='http://jabber.org/protocol/chatstates'/></message>";
-        assert!(!scanned(without).may_have(carbons));
+        assert!(!scan(without).may_have(carbons));
     }
 
     #[test]

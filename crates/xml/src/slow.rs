@@ -124,14 +124,14 @@ mod tests {
     use super::*;
     use crate::{Limits, Stanza};
 
-    fn rewritten(stanza: &str) -> Result<String, Fault> {
+    fn rewrite(stanza: &str) -> Result<String, Fault> {
         let prefixes = [("c".to_owned(), ns::CLIENT.to_owned()), ("d".to_owned(), "urn:d".to_owned())];
         canonical(stanza.as_bytes(), ns::CLIENT, &prefixes).map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
     #[test]
     fn prefixes_of_the_header_become_declarations() {
-        let bytes = rewritten("<c:message to='a'><c:body>x</c:body><d:e d:f='1'>&amp;</d:e></c:message>").unwrap();
+        let bytes = rewrite("<c:message to='a'><c:body>x</c:body><d:e d:f='1'>&amp;</d:e></c:message>").unwrap();
         let stanza = Stanza::parse(bytes.as_bytes(), &Limits::AFTER_LOGIN).unwrap();
         assert!(bytes.starts_with("<message to='a'><body>x</body>"), "{bytes}");
         assert!(stanza.has_body());
@@ -141,12 +141,12 @@ mod tests {
 
     #[test]
     fn what_stays_unknown_or_broken_is_refused() {
-        assert_eq!(rewritten("<x:message/>"), Err(Fault::BadNamespacePrefix));
-        assert_eq!(rewritten("<d:message>"), Err(Fault::NotWellFormed));
-        assert_eq!(rewritten("<a/><b/>"), Err(Fault::NotWellFormed));
-        assert_eq!(rewritten("</s><s>"), Err(Fault::NotWellFormed));
-        assert_eq!(rewritten("<a/>x"), Err(Fault::NotWellFormed));
-        assert_eq!(rewritten("<d:a><!-- --></d:a>"), Err(Fault::RestrictedXml));
-        assert_eq!(rewritten(&("<d:a>".repeat(33) + &"</d:a>".repeat(33))), Err(Fault::TooDeep));
+        assert_eq!(rewrite("<x:message/>"), Err(Fault::BadNamespacePrefix));
+        assert_eq!(rewrite("<d:message>"), Err(Fault::NotWellFormed));
+        assert_eq!(rewrite("<a/><b/>"), Err(Fault::NotWellFormed));
+        assert_eq!(rewrite("</s><s>"), Err(Fault::NotWellFormed));
+        assert_eq!(rewrite("<a/>x"), Err(Fault::NotWellFormed));
+        assert_eq!(rewrite("<d:a><!-- --></d:a>"), Err(Fault::RestrictedXml));
+        assert_eq!(rewrite(&("<d:a>".repeat(33) + &"</d:a>".repeat(33))), Err(Fault::TooDeep));
     }
 }

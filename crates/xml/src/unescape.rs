@@ -62,7 +62,7 @@ fn unescape(raw: &[u8], normal: impl Fn(u8) -> Option<char>) -> Cow<'_, str> {
 
 /// Resolves the reference at the start of `tail` and returns its length.
 fn push_reference(out: &mut String, tail: &str) -> usize {
-    let referred = tail.find(';').and_then(|end| Some((lex::referred(tail.get(1..end)?.as_bytes())?, end + 1)));
+    let referred = tail.find(';').and_then(|end| Some((lex::character_of(tail.get(1..end)?.as_bytes())?, end + 1)));
     let (c, len) = referred.unwrap_or(('&', 1));
     out.push(c);
     len

@@ -178,7 +178,7 @@ impl<'a> WalkTag<'a> {
         if !self.declares {
             return None;
         }
-        self.attributes().find(|(name, _)| declared(self.buf, *name) == Some(wanted)).map(|(_, value)| value)
+        self.attributes().find(|(name, _)| declared_prefix(self.buf, *name) == Some(wanted)).map(|(_, value)| value)
     }
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn foreign_prefixes(element: &[u8]) -> BTreeSet<&[u8]> {
         match token {
             WalkToken::Open(open) => {
                 let before = declared_here.len();
-                declared_here.extend(open.attributes().filter_map(|(name, _)| declared(element, name)));
+                declared_here.extend(open.attributes().filter_map(|(name, _)| declared_prefix(element, name)));
                 let of_attributes = open.attributes().map(|(name, _)| prefix(element, name));
                 for used in of_attributes.chain([open.prefix()]) {
                     if !matches!(used, b"" | b"xml" | b"xmlns") && !declared_here.contains(&used) {
@@ -221,7 +221,7 @@ pub(crate) fn foreign_prefixes(element: &[u8]) -> BTreeSet<&[u8]> {
 
 /// Returns the prefix that an attribute declares, which is empty for `xmlns`; `None` if it is no
 /// declaration.
-pub(crate) fn declared(buf: &[u8], name: QName) -> Option<&[u8]> {
+pub(crate) fn declared_prefix(buf: &[u8], name: QName) -> Option<&[u8]> {
     match prefix(buf, name) {
         b"xmlns" => Some(&buf[name.local..name.end]),
         b"" if buf[name.start..name.end] == *b"xmlns" => Some(b""),

@@ -5,7 +5,7 @@
 //! each child as a separate stanza.
 
 use crate::fault::Fault;
-use crate::header::{attribute, declaration, written};
+use crate::header::{attribute, declaration, name_bytes};
 use crate::lex::{self, Stop};
 use crate::limits::Limits;
 use crate::ns;
@@ -81,7 +81,7 @@ fn tag(buf: &[u8], limits: &Limits) -> Result<Wrapper, Stop> {
             _ => {}
         }
         let (attribute, value, end) = attribute(buf, next)?;
-        let written = text(written(buf, attribute));
+        let written = text(name_bytes(buf, attribute));
         if found.iter().any(|(other, _)| *other == written) {
             return Err(Fault::NotWellFormed.into());
         }
@@ -91,7 +91,7 @@ fn tag(buf: &[u8], limits: &Limits) -> Result<Wrapper, Stop> {
         found.push((written, value));
         at = end;
     };
-    Ok(resolve(text(written(buf, name)), found, content, is_empty)?)
+    Ok(resolve(text(name_bytes(buf, name)), found, content, is_empty)?)
 }
 
 /// Resolves the namespaces of names (Namespaces in XML §5, §6).

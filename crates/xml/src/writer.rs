@@ -146,7 +146,7 @@ impl Writer {
         // may be long.
         let root = if foreign.is_empty() { None } else { WalkTag::read(buf, 0) };
         for (name, value) in root.iter().flat_map(WalkTag::attributes) {
-            if walk::declared(buf, name).is_some_and(|prefix| foreign.contains(prefix)) {
+            if walk::declared_prefix(buf, name).is_some_and(|prefix| foreign.contains(prefix)) {
                 // Whole as it was written, quotes included.
                 self.out.push(b' ');
                 self.out.extend_from_slice(&buf[name.start..value.end as usize + 1]);
@@ -159,15 +159,15 @@ impl Writer {
     /// Adds a whole stanza as a child, byte for byte but for its namespace, which is that of a
     /// client's stream unless the stanza is in none of the streams' own (XEP-0297 §3.1).
     pub fn stanza(&mut self, stanza: &Stanza<'_>) -> &mut Self {
-        self.forwarded(stanza, None)
+        self.forward(stanza, None)
     }
 
     /// Adds a whole stanza as [`Writer::stanza`] does, with this `to` unless it has its own.
     pub fn stanza_to(&mut self, stanza: &Stanza<'_>, to: &str) -> &mut Self {
-        self.forwarded(stanza, Some(to).filter(|_| stanza.raw_to().is_none()))
+        self.forward(stanza, Some(to).filter(|_| stanza.raw_to().is_none()))
     }
 
-    fn forwarded(&mut self, stanza: &Stanza<'_>, to: Option<&str>) -> &mut Self {
+    fn forward(&mut self, stanza: &Stanza<'_>, to: Option<&str>) -> &mut Self {
         let ns = stanza.ns();
         let ns = if ns::is_content(&ns) { ns::CLIENT } else { &ns };
         if stanza.has_prefix() {

@@ -41,7 +41,7 @@ fn readable(text: &str) -> String {
 
 /// Returns the element as it is expected: a root in a content namespace takes that of the stream,
 /// which is `jabber:client` to both readers.
-fn expected(element: &Element) -> Element {
+fn expected_element(element: &Element) -> Element {
     let ns = if ns::is_content(element.ns()) { ns::CLIENT } else { element.ns() };
     expected_in(element, ns, ns::is_content(element.ns()))
 }
@@ -70,7 +70,7 @@ proptest! {
         let built = Writer::write(&element);
         let stanza = Stanza::parse(built.bytes(), &Limits::AFTER_LOGIN);
         prop_assert!(stanza.is_ok(), "{}", built.bytes().escape_ascii());
-        let expected = expected(&element);
+        let expected = expected_element(&element);
         let read = Element::read(&stanza.unwrap());
         prop_assert!(oracle::same(&read, &expected), "{read:?}\n{expected:?}");
         match oracle::read(built.bytes()) {

@@ -90,10 +90,10 @@ pub fn read(input: impl Read, take: &mut dyn FnMut(&str, &mut dyn Read) -> io::R
         io::copy(&mut summed, &mut io::sink())?;
         let sum = hex(summed.digest);
         if found.insert(name.clone(), sum).is_some() {
-            return Err(damaged(&format!("{name} is in it twice")));
+            return Err(damage(&format!("{name} is in it twice")));
         }
     }
-    let sums = sums.ok_or_else(|| damaged("it ends too early"))?;
+    let sums = sums.ok_or_else(|| damage("it ends too early"))?;
     // The checksum of the compressed file is at its end.
     io::copy(&mut tar.into_inner(), &mut io::sink())?;
     let count = found.len();
@@ -105,26 +105,26 @@ fn name<R: Read>(entry: &tar::Entry<'_, R>) -> io::Result<String> {
     let path = entry.path()?;
     let is_below = path.components().all(|component| matches!(component, Component::Normal(_)));
     let name = path.to_str().filter(|name| is_below && !name.is_empty() && entry.header().entry_type().is_file());
-    name.map(str::to_owned).ok_or_else(|| damaged(&format!("{} doesn't belong to a backup", path.display())))
+    name.map(str::to_owned).ok_or_else(|| damage(&format!("{} doesn't belong to a backup", path.display())))
 }
 
 /// Compares the checksums of the files that were read with those in the archive.
 fn compare(sums: &str, mut found: HashMap<String, String>) -> io::Result<()> {
     for line in sums.lines() {
-        let (sum, name) = line.split_once("  ").ok_or_else(|| damaged("its checksums can't be read"))?;
+        let (sum, name) = line.split_once("  ").ok_or_else(|| damage("its checksums can't be read"))?;
         match found.remove(name) {
             Some(found) if found == sum => {}
-            Some(_) => return Err(damaged(&format!("the checksum of {name} has changed since it was written"))),
-            None => return Err(damaged(&format!("{name} is missing"))),
+            Some(_) => return Err(damage(&format!("the checksum of {name} has changed since it was written"))),
+            None => return Err(damage(&format!("{name} is missing"))),
         }
     }
     match found.into_keys().next() {
         None => Ok(()),
-        Some(name) => Err(damaged(&format!("{name} has no checksum"))),
+        Some(name) => Err(damage(&format!("{name} has no checksum"))),
     }
 }
 
-fn damaged(what: &str) -> io::Error {
+fn damage(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the backup is damaged: {what}"))
 }
 

@@ -50,7 +50,7 @@ impl RestorePlace {
         let file =
             coming.map_or_else(|| source.config.clone().unwrap_or_else(|| folder.config()), |coming| coming.place);
         let (address, is_named, expected) = match to {
-            Some(to) => (database::named(to, here)?, true, expected.ok()),
+            Some(to) => (database::read_address(to, here)?, true, expected.ok()),
             None => {
                 let address = expected.map_err(|error| {
                     let what = "the configuration in the backup says where its database belongs";
@@ -67,7 +67,7 @@ impl RestorePlace {
 
     /// Returns the failure of a copy to this database; if the operator didn't name it, the message
     /// says that the backup's configuration does.
-    pub fn refused(&self, failure: CommandFailure) -> CommandFailure {
+    pub fn explain(&self, failure: CommandFailure) -> CommandFailure {
         match self.is_named {
             true => failure,
             false => CommandFailure::Failed(format!(

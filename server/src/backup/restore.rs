@@ -33,7 +33,7 @@ pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bo
     let here = source.read()?.store;
     if let Some(to) = to {
         // A wrong address is reported before anything is unpacked.
-        database::named(to, &here)?;
+        database::read_address(to, &here)?;
     }
     folder.create_for_server()?;
     let _lock = folder.lock()?;
@@ -51,7 +51,7 @@ pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bo
         if !to.is_own {
             // This comes before any change to the data folder, since the other database may turn
             // out not to be empty.
-            copy_database(&parts.join(DATABASE), &to, replace).map_err(|failure| to.refused(failure))?;
+            copy_database(&parts.join(DATABASE), &to, replace).map_err(|failure| to.explain(failure))?;
         }
         Ok((about, to))
     });
@@ -59,7 +59,7 @@ pub fn restore(source: &ConfigSource, file: &Path, to: Option<&str>, replace: bo
     put(folder, &parts, to.is_own, replace)?;
     folder.hand_over("")?;
     for outside in &about.outside {
-        let now = folder.restored().join(outside.name.strip_prefix(OUTSIDE).unwrap_or_default());
+        let now = folder.restored_folder().join(outside.name.strip_prefix(OUTSIDE).unwrap_or_default());
         say(&format!("{} is {} now: it was outside of the data folder\n", outside.path.display(), now.display()));
     }
     let but = to.expected.map_or_else(String::new, |(expected, config)| {
@@ -189,14 +189,14 @@ fn move_aside(folder: &Folder) -> io::Result<()> {
 
 /// Moves the files of a backup into their places. An existing configuration stays.
 fn put_files(folder: &Folder, parts: &Path) -> io::Result<()> {
-    let places = [(DATA, folder.path().to_owned()), (UPLOADS, folder.uploads()), (OUTSIDE, folder.restored())];
+    let places = [(DATA, folder.path().to_owned()), (UPLOADS, folder.uploads()), (OUTSIDE, folder.restored_folder())];
     for (part, place) in places {
         let part = parts.join(part);
         for path in files_below(&part)? {
             let Ok(name) = path.strip_prefix(&part) else { continue };
             let mut target = place.join(name);
             if target == folder.config() && target.exists() {
-                target = folder.restored().join(name);
+                target = folder.restored_folder().join(name);
                 say(&format!("{} stays; that of the backup is {}\n", folder.config().display(), target.display()));
             }
             make_folder(target.parent().unwrap_or(&place))?;

@@ -19,7 +19,7 @@ use super::restore::files_below;
 use super::{ABOUT, About, DATA, DATABASE, FORMAT, OUTSIDE, OutsideFile, STANDARD, UPLOADS};
 use crate::arguments::ShownAs;
 use crate::clock;
-use crate::columns::{self, counted};
+use crate::columns::{self, count_of};
 use crate::config::ServerConfig;
 use crate::control::note_beside;
 use crate::database;
@@ -66,7 +66,7 @@ fn stream(source: &ConfigSource, config: &ServerConfig, shown: ShownAs) -> Resul
     }
     source.folder.find()?;
     let file = Path::new(STANDARD);
-    let work = BackupWork::begin(&source.folder.streamed())?;
+    let work = BackupWork::begin(&source.folder.stream_stem())?;
     let filled = fill(source, config, &work, file, io::stdout().lock());
     work.clear();
     let (content, _) = filled?;
@@ -84,10 +84,10 @@ fn stream(source: &ConfigSource, config: &ServerConfig, shown: ShownAs) -> Resul
 /// # Errors
 ///
 /// The reason why there is none; nothing remains on the disk then.
-pub fn served(source: &ConfigSource) -> Result<File, UnmadeBackup> {
+pub fn write_for_api(source: &ConfigSource) -> Result<File, UnmadeBackup> {
     let failed = |failure: CommandFailure| UnmadeBackup::Failed(failure.to_string());
     let config = source.read().map_err(|error| failed(error.into()))?;
-    let work = match BackupWork::begin(&source.folder.streamed()) {
+    let work = match BackupWork::begin(&source.folder.stream_stem()) {
         Ok(work) => work,
         Err(UnbegunBackup::Busy(_)) => return Err(UnmadeBackup::Busy),
         Err(UnbegunBackup::Failed(failure)) => return Err(failed(failure)),
@@ -152,11 +152,11 @@ impl BackupContent {
 
 impl fmt::Display for BackupContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", counted(self.rows, "row"), counted(self.uploads, "upload"))?;
+        write!(f, "{}, {}", count_of(self.rows, "row"), count_of(self.uploads, "upload"))?;
         if self.gone > 0 {
             write!(f, " ({} were deleted meanwhile and aren't included)", self.gone)?;
         }
-        write!(f, ", {}", counted(self.files as u64, "file"))
+        write!(f, ", {}", count_of(self.files as u64, "file"))
     }
 }
 

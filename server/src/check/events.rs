@@ -10,7 +10,7 @@ pub(super) fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Fol
     let tells =
         |domain: &crate::config::DomainConfig| domain.modules.get("events").is_some_and(|module| module.enabled);
     let is_told = config.domains.iter().any(tells);
-    match (&config.events.url, events::posted(config, folder)) {
+    match (&config.events.url, events::post_settings(config, folder)) {
         (_, Err(error)) => report.fault(EVENTS, error.to_string()),
         (Some(url), _) if !is_told => report.warn(
             EVENTS,

@@ -10,7 +10,7 @@ use crate::federation;
 
 /// Checks whether DNS lets the authority issue the certificates of a configuration.
 pub(super) fn look(report: &mut CheckReport, config: &ServerConfig) {
-    let wanted = acme::wanted(config);
+    let wanted = acme::wanted_certificates(config);
     if wanted.is_empty() || !config.acme.enabled {
         return;
     }

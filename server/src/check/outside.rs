@@ -21,7 +21,7 @@ use crate::acme::ascii;
 use crate::certificate;
 use crate::columns::cell;
 use crate::config::{DomainConfig, ServerConfig};
-use crate::control::{RunningServer, encoded};
+use crate::control::{RunningServer, encode};
 use crate::federation;
 use crate::folder::Folder;
 
@@ -78,16 +78,16 @@ pub fn look(report: &mut CheckReport, config: &ServerConfig, folder: &Folder, na
 /// connect to this one, unless it may answer on the stream that we opened.
 pub fn ask(report: &mut CheckReport, folder: &Folder, other: &str) {
     let asked = RunningServer::in_folder(folder).and_then(|running| {
-        let pinged = running.ask("POST", &format!("/streams/{}/ping", encoded(other)), None)?;
+        let pinged = running.ask("POST", &format!("/streams/{}/ping", encode(other)), None)?;
         Ok((pinged, running.get("/streams")?))
     });
     match asked {
-        Ok((pinged, streams)) => answered(report, other, &pinged, &streams),
+        Ok((pinged, streams)) => judge_answer(report, other, &pinged, &streams),
         Err(failure) => report.warn(ABOUT, format!("{other} can't be asked: {failure}")),
     }
 }
 
-fn answered(report: &mut CheckReport, other: &str, pinged: &Value, streams: &Value) {
+fn judge_answer(report: &mut CheckReport, other: &str, pinged: &Value, streams: &Value) {
     let of_it = || streams["items"].as_array().into_iter().flatten().filter(|stream| stream["remote"] == other);
     // A stream for both directions is listed twice, and doesn't show which side opened it.
     let is_ours = |address: &Value| of_it().any(|stream| stream["direction"] == "out" && stream["address"] == *address);
@@ -231,7 +231,7 @@ impl WantedPort {
 
 /// Returns the certificates that the server shows, without their chains, in DER.
 fn own_certificates(config: &ServerConfig, folder: &Folder) -> Vec<Vec<u8>> {
-    let files = certificate::wanted(config, folder).into_iter().map(|wanted| wanted.certificate);
+    let files = certificate::wanted_certificates(config, folder).into_iter().map(|wanted| wanted.certificate);
     let first = |file| Trust::read_pem(&std::fs::read(file).ok()?).ok()?.into_iter().next();
     files.filter_map(first).collect()
 }
@@ -279,7 +279,7 @@ mod tests {
             };
             let items: Vec<_> = directions.iter().map(stream).collect();
             let pinged = json!({ "answered": answered, "condition": "remote-server-timeout" });
-            self::answered(&mut report, "b.example", &pinged, &json!({ "items": items }));
+            self::judge_answer(&mut report, "b.example", &pinged, &json!({ "items": items }));
             report.text(true, false)
         };
         assert!(told(true, &["in"], "").contains("can reach this one"));

@@ -30,21 +30,21 @@ pub fn ports(report: &mut CheckReport, config: &ServerConfig) {
     for address in &config.dpm.listen {
         match TcpListener::bind(address) {
             Ok(_) => report.note(PORTS, format!("{address} is free (DPM)")),
-            Err(error) => port(report, &error, dpm::refused(*address, "listen", &error)),
+            Err(error) => port(report, &error, dpm::explain_bind(*address, "listen", &error)),
         }
     }
     match UdpSocket::bind(front_ends) {
         Ok(_) => report.note(PORTS, format!("{front_ends} is free (front-ends)")),
-        Err(error) => port(report, &error, dpm::refused(front_ends, "front_ends", &error)),
+        Err(error) => port(report, &error, dpm::explain_bind(front_ends, "front_ends", &error)),
     }
     match config.dpm.grpc.map(|grpc| (grpc, TcpListener::bind(grpc))) {
-        Some((grpc, Err(error))) => port(report, &error, dpm::refused(grpc, "grpc", &error)),
+        Some((grpc, Err(error))) => port(report, &error, dpm::explain_bind(grpc, "grpc", &error)),
         Some((grpc, Ok(_))) => report.note(PORTS, format!("{grpc} (gRPC) is free")),
         None => {}
     }
     let both = |address| TcpListener::bind(address).and_then(|_| UdpSocket::bind(address));
     match config.dpm.channel_access.map(|address| (address, both(address))) {
-        Some((address, Err(error))) => port(report, &error, dpm::refused(address, "channel_access", &error)),
+        Some((address, Err(error))) => port(report, &error, dpm::explain_bind(address, "channel_access", &error)),
         Some((address, Ok(_))) => report.note(PORTS, format!("{address} (Channel Access) is free")),
         None => {}
     }

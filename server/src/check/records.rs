@@ -9,7 +9,7 @@ use crate::setup::records::{self, Look};
 /// Compares DNS with the records that the domains of a configuration should have on this machine.
 pub fn look(report: &mut CheckReport, config: &ServerConfig) {
     let addresses = machine::public_addresses();
-    let wanted = records::wanted(config, &addresses, config.federates());
+    let wanted = records::wanted_records(config, &addresses, config.federates());
     let looks = match records::look(&federation::dns_settings(config, None), &wanted, &addresses) {
         Ok(looks) => looks,
         Err(failure) => return report.warn(ABOUT, format!("DNS can't be asked: {failure}")),

@@ -46,7 +46,7 @@ impl CheckReport {
     }
 
     /// Adds a finding that keeps the server from starting for now, and may go away by itself.
-    pub fn blocked(&mut self, about: &'static str, text: String) {
+    pub fn add_blocked(&mut self, about: &'static str, text: String) {
         self.findings.push(CheckFinding { severity: Severity::Blocked, about, text });
     }
 
@@ -159,7 +159,7 @@ mod tests {
         let coloured = "\u{1b}[2mok       ports          free\u{1b}[0m\n\u{1b}[33mwarning  disk           nearly full\u{1b}[0m\n\
                         \u{1b}[33mthe server will start; warnings: 1\u{1b}[0m, ok: 1\n";
         assert_eq!(report.text(true, true), coloured);
-        report.blocked("ports", "taken".into());
+        report.add_blocked("ports", "taken".into());
         assert!(report.text(false, false).ends_with("the server can't start now; in its way: 1, warnings: 1\n"));
         report.fault("storage", "damaged".into());
         report.note("disk", "there".into());

@@ -66,7 +66,7 @@ fn components(report: &mut CheckReport, config: &ServerConfig) {
 /// Reports our names without a certificate to show to other servers.
 fn certificates(report: &mut CheckReport, config: &ServerConfig, folder: &Folder) {
     let components = config.components.iter().map(|component| component.name.clone());
-    for wanted in certificate::wanted(config, folder) {
+    for wanted in certificate::wanted_certificates(config, folder) {
         let Ok(read) = certificate::read(&wanted) else { continue };
         let is_shown =
             |domain: &&DomainConfig| wanted.domains.contains(&domain.name) && needs_certificate(config, domain);
@@ -86,7 +86,7 @@ fn certificates(report: &mut CheckReport, config: &ServerConfig, folder: &Folder
         }
     }
     for name in components.filter(|name| speaks(config, name)) {
-        let all = certificate::wanted(config, folder);
+        let all = certificate::wanted_certificates(config, folder);
         let covers = |wanted: &_| certificate::read(wanted).is_ok_and(|read| read.inspection.covers(&name));
         if !all.iter().any(covers) {
             report.warn(ABOUT, format!("no certificate names {name}: other servers refuse its stanzas"));

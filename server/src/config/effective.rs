@@ -23,14 +23,14 @@ pub fn settings(config: &ServerConfig) -> Vec<EffectiveSetting> {
                 ShownValue::Value(value) => Some(value),
                 ShownValue::Unset(_) => None,
             };
-            (dotted(key.table, key.name), value)
+            (full_key(key.table, key.name), value)
         })
         .collect();
-    all.extend(modules(&config.modules).map(|(key, value)| (dotted("modules", &key), Some(value))));
+    all.extend(modules(&config.modules).map(|(key, value)| (full_key("modules", &key), Some(value))));
     for domain in &config.domains {
         let table = format!("domain.{}", quote(&domain.name));
         let shown = DOMAIN_KEYS.iter().filter_map(|key| Some((key.name, (key.show)(domain)?)));
-        all.extend(shown.map(|(name, value)| (dotted(&table, name), Some(value))));
+        all.extend(shown.map(|(name, value)| (full_key(&table, name), Some(value))));
         let login = LOGIN_KEYS.iter().filter_map(|key| Some((key.name, (key.show)(domain)?)));
         all.extend(login.map(|(name, value)| (format!("{table}.login.{name}"), Some(value))));
         let own = OWN_KEYS.iter().filter_map(|key| Some((key.name, (key.show)(domain)?)));
@@ -42,20 +42,20 @@ pub fn settings(config: &ServerConfig) -> Vec<EffectiveSetting> {
     for component in &config.components {
         let table = format!("component.{}", quote(&component.name));
         let shown = COMPONENT_KEYS.iter().filter_map(|key| Some((key.name, (key.show)(component)?)));
-        all.extend(shown.map(|(name, value)| (dotted(&table, name), Some(value))));
+        all.extend(shown.map(|(name, value)| (full_key(&table, name), Some(value))));
     }
     all
 }
 
 fn modules(modules: &Modules) -> impl Iterator<Item = (String, String)> + '_ {
     modules.iter().flat_map(|(name, module)| {
-        let options = module.options.iter().map(move |(key, value)| (dotted(name, key), option(key, value)));
-        std::iter::once((dotted(name, "enabled"), module.enabled.to_string())).chain(options)
+        let options = module.options.iter().map(move |(key, value)| (full_key(name, key), option(key, value)));
+        std::iter::once((full_key(name, "enabled"), module.enabled.to_string())).chain(options)
     })
 }
 
 /// Returns a value without secrets, and without passwords in addresses.
-pub fn masked(key: &str, value: &str) -> String {
+pub fn mask(key: &str, value: &str) -> String {
     let name = key.rsplit('.').next().unwrap_or(key);
     if name == "secret" && value != "\"\"" {
         return quote(MASK);
@@ -104,7 +104,7 @@ fn gather(text: &str, path: &str, table: &DeTable<'_>, lines: &mut BTreeMap<Stri
             }
             _ => name.to_string(),
         };
-        let key = dotted(path, &name);
+        let key = full_key(path, &name);
         match value.get_ref() {
             DeValue::Table(table) => gather(text, &key, table, lines),
             _ => drop(lines.insert(key, line_of(text, at))),
@@ -112,7 +112,7 @@ fn gather(text: &str, path: &str, table: &DeTable<'_>, lines: &mut BTreeMap<Stri
     }
 }
 
-fn dotted(table: &str, name: &str) -> String {
+fn full_key(table: &str, name: &str) -> String {
     if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
 }
 
@@ -156,16 +156,16 @@ mod tests {
 
     #[test]
     fn secrets_are_masked() {
-        assert_eq!(masked("component.\"b.example\".secret", "\"long\""), "\"***\"");
-        assert_eq!(masked("modules.external_services.secret", "\"\""), "\"\"");
-        assert_eq!(masked("cluster.redis", "\"rediss://:p@ss@h:1\""), "\"rediss://:***@h:1\"");
+        assert_eq!(mask("component.\"b.example\".secret", "\"long\""), "\"***\"");
+        assert_eq!(mask("modules.external_services.secret", "\"\""), "\"\"");
+        assert_eq!(mask("cluster.redis", "\"rediss://:p@ss@h:1\""), "\"rediss://:***@h:1\"");
         let socket = "\"unix:///run/redis.sock?db=1&pass=secret&protocol=resp3\"";
-        assert_eq!(masked("cluster.redis", socket), "\"unix:///run/redis.sock?db=1&pass=***&protocol=resp3\"");
-        assert_eq!(masked("cluster.redis", "\"unix:///s?pass=secret\""), "\"unix:///s?pass=***\"");
+        assert_eq!(mask("cluster.redis", socket), "\"unix:///run/redis.sock?db=1&pass=***&protocol=resp3\"");
+        assert_eq!(mask("cluster.redis", "\"unix:///s?pass=secret\""), "\"unix:///s?pass=***\"");
         let several = "[\"rediss://:p@h:1\", \"rediss://u:q@i:1\"]";
-        assert_eq!(masked("cluster.redis", several), "[\"rediss://:***@h:1\", \"rediss://u:***@i:1\"]");
-        assert_eq!(masked("store.url", "\"postgres://a@h/d\""), "\"postgres://a@h/d\"");
-        assert_eq!(masked("web.public_host", "\"a.example\""), "\"a.example\"");
+        assert_eq!(mask("cluster.redis", several), "[\"rediss://:***@h:1\", \"rediss://u:***@i:1\"]");
+        assert_eq!(mask("store.url", "\"postgres://a@h/d\""), "\"postgres://a@h/d\"");
+        assert_eq!(mask("web.public_host", "\"a.example\""), "\"a.example\"");
         // A secret has a name that shows it, or is a file or a number.
         for (key, value) in settings(&config("")) {
             let tells = ["secret", "password", "token"]

@@ -59,7 +59,7 @@ impl Environment {
     }
 
     /// Writes the variables as a TOML text.
-    pub fn written(&self, table: &[Box<dyn Module>]) -> WrittenVariables {
+    pub fn write_toml(&self, table: &[Box<dyn Module>]) -> WrittenVariables {
         let mut written = WrittenVariables::default();
         for (name, value) in &self.variables {
             let parts = parts(name);

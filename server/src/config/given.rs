@@ -59,7 +59,7 @@ impl<'a> GivenValue<'a> {
     }
 
     /// Reads a text by a function; `what` describes the expected value, with an example.
-    pub fn parsed<T>(&self, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, WrongValue> {
+    pub fn parse_by<T>(&self, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, WrongValue> {
         let text = self.value.get_ref().as_str().ok_or_else(|| self.unlike(what))?;
         read(text).ok_or_else(|| self.wrong(format!("{text:?} is not {what}")))
     }
@@ -67,7 +67,7 @@ impl<'a> GivenValue<'a> {
     /// Reads one of a few words.
     pub fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, WrongValue> {
         let names: Vec<_> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
-        self.parsed(&names.join(" or "), |text| words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value))
+        self.parse_by(&names.join(" or "), |text| words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value))
     }
 
     /// Reads a list, element by element so that a mistake points at its own line.

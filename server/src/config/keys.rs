@@ -25,7 +25,7 @@ mod traces;
 mod uploads;
 mod web;
 
-pub use cluster::exposed;
+pub use cluster::why_exposed;
 pub use component::{ABOUT as COMPONENTS, COMPONENT_KEYS};
 pub use dpm::LISTEN as DPM_LISTEN;
 pub use federation::OWN_KEYS;
@@ -103,7 +103,7 @@ const KEYS: &[ConfigKey] = &[
         doc: "The domains whose users have accounts here, starting with the default one. A domain with its own table\n\
               [domain.\"NAME\"] needn't be repeated.",
         set: |config, given| {
-            config.domains = given.list(domain)?.into_iter().map(DomainConfig::named).collect();
+            config.domains = given.list(domain)?.into_iter().map(DomainConfig::with_name).collect();
             Ok(())
         },
         show: |config| list(config.domains.iter().map(|domain| &domain.name)),
@@ -227,12 +227,12 @@ const KEYS: &[ConfigKey] = &[
         name: "directory",
         doc: "The address of the authority's directory (RFC 8555 §7.1.1).",
         set: |config, given| {
-            let url = given.parsed("an address that begins with \"https://\"", |text| {
+            let url = given.parse_by("an address that begins with \"https://\"", |text| {
                 (text.starts_with("https://") && text.is_ascii()).then(|| text.to_owned())
             });
             put(&mut config.acme.directory, url)
         },
-        show: |config| quoted(&config.acme.directory),
+        show: |config| quoted_value(&config.acme.directory),
     },
     ConfigKey {
         table: "tls.acme",
@@ -332,9 +332,12 @@ const KEYS: &[ConfigKey] = &[
         doc: "\"error\", \"warn\", \"info\", \"debug\" or \"trace\", also per part: \"info,rookery_store=debug\".",
         set: |config, given| {
             let levels = |text: &str| crate::logging::is_filter(text).then(|| text.to_owned());
-            put(&mut config.log.level, given.parsed("a level such as \"info\" or \"warn,rookery_store=debug\"", levels))
+            put(
+                &mut config.log.level,
+                given.parse_by("a level such as \"info\" or \"warn,rookery_store=debug\"", levels),
+            )
         },
-        show: |config| quoted(&config.log.level),
+        show: |config| quoted_value(&config.log.level),
     },
     ConfigKey {
         table: "log",
@@ -366,14 +369,14 @@ pub const DOMAIN_KEYS: [DomainKey; 2] = [
         name: "certificate",
         doc: "The domain's own certificate, instead of the one under [tls].",
         set: |domain, given| put(&mut domain.files.certificate, file(given)),
-        show: |domain| shown(&domain.files.certificate),
+        show: |domain| path_text(&domain.files.certificate),
         example: "\"/etc/rookery/example.org.pem\"",
     },
     DomainKey {
         name: "key",
         doc: "Its private key.",
         set: |domain, given| put(&mut domain.files.key, file(given)),
-        show: |domain| shown(&domain.files.key),
+        show: |domain| path_text(&domain.files.key),
         example: "\"/etc/rookery/example.org.key\"",
     },
 ];
@@ -392,30 +395,31 @@ fn put<T, U: TryInto<T>>(place: &mut T, value: Result<U, WrongValue>) -> Result<
 }
 
 fn domain(given: GivenValue<'_>) -> Result<String, WrongValue> {
-    given.parsed("a domain such as \"example.org\"", |text| Some(rookery_jid::prepare_domain(text).ok()?.into_owned()))
+    given
+        .parse_by("a domain such as \"example.org\"", |text| Some(rookery_jid::prepare_domain(text).ok()?.into_owned()))
 }
 
 fn address(given: GivenValue<'_>) -> Result<SocketAddr, WrongValue> {
-    given.parsed("an address with a port such as \"[::]:5222\" or \"127.0.0.1:5222\"", |text| text.parse().ok())
+    given.parse_by("an address with a port such as \"[::]:5222\" or \"127.0.0.1:5222\"", |text| text.parse().ok())
 }
 
 fn contact(given: GivenValue<'_>) -> Result<String, WrongValue> {
-    given.parsed("an address such as \"mailto:admin@example.org\"", |text| {
+    given.parse_by("an address such as \"mailto:admin@example.org\"", |text| {
         (text.starts_with("mailto:") && text.contains('@')).then(|| text.to_owned())
     })
 }
 
 fn network(given: GivenValue<'_>) -> Result<WrittenNetwork, WrongValue> {
-    given.parsed("a network such as \"10.0.0.0/8\" or \"2001:db8::/32\"", WrittenNetwork::read)
+    given.parse_by("a network such as \"10.0.0.0/8\" or \"2001:db8::/32\"", WrittenNetwork::read)
 }
 
 fn mechanism(given: GivenValue<'_>) -> Result<Mechanism, WrongValue> {
     let names = Mechanism::ALL.map(|mechanism| mechanism.name()).join(", ");
-    given.parsed(&format!("one of {names}"), Mechanism::from_name)
+    given.parse_by(&format!("one of {names}"), Mechanism::from_name)
 }
 
 fn file(given: &GivenValue<'_>) -> Result<Option<PathBuf>, WrongValue> {
-    given.parsed("the name of a file", |text| (!text.is_empty()).then(|| Some(text.into())))
+    given.parse_by("the name of a file", |text| (!text.is_empty()).then(|| Some(text.into())))
 }
 
 fn plain(value: impl Display) -> ShownValue {
@@ -426,7 +430,7 @@ fn bytes(value: usize) -> ShownValue {
     ShownValue::Value(size::show(value as u64))
 }
 
-fn quoted(text: &str) -> ShownValue {
+fn quoted_value(text: &str) -> ShownValue {
     ShownValue::Value(quote(text))
 }
 
@@ -435,17 +439,17 @@ fn list<T: Display>(values: impl IntoIterator<Item = T>) -> ShownValue {
     ShownValue::Value(format!("[{}]", values.join(", ")))
 }
 
-fn shown(path: &Option<PathBuf>) -> Option<String> {
+fn path_text(path: &Option<PathBuf>) -> Option<String> {
     path.as_ref().map(|path| quote(path.to_string_lossy()))
 }
 
 fn path(path: &Option<PathBuf>, example: &'static str) -> ShownValue {
-    path.as_ref().map_or(ShownValue::Unset(example), |path| quoted(&path.to_string_lossy()))
+    path.as_ref().map_or(ShownValue::Unset(example), |path| quoted_value(&path.to_string_lossy()))
 }
 
 fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> ShownValue {
     let word = words.iter().find(|(_, known)| *known == value);
-    quoted(word.map_or("", |(word, _)| word))
+    quoted_value(word.map_or("", |(word, _)| word))
 }
 
 const VERSIONS: &[(&str, Oldest)] = &[("1.2", Oldest::Tls12), ("1.3", Oldest::Tls13)];

@@ -180,7 +180,7 @@ impl DomainLogin {
     }
 
     /// Returns a module that must be off here but is on, with the reason.
-    pub fn misplaced(&self, modules: &Modules) -> Option<(&'static str, &'static str)> {
+    pub fn misplaced_module(&self, modules: &Modules) -> Option<(&'static str, &'static str)> {
         let mut on = modules.iter().filter(|(_, module)| module.enabled).map(|(name, _)| *name);
         let name = on.find(|name| place(self.kind(), name) == logins::LoginPlace::Never)?;
         let why = match self.kind() {

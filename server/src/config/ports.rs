@@ -8,8 +8,8 @@ use crate::listener;
 
 /// Returns the first address that conflicts with another one of the configuration: its table and
 /// key, and the mistake.
-pub fn shared(config: &ServerConfig) -> Option<((&'static str, &'static str), String)> {
-    let listen = listener::wanted(config);
+pub fn find_conflict(config: &ServerConfig) -> Option<((&'static str, &'static str), String)> {
+    let listen = listener::wanted_addresses(config);
     let listen =
         listen.map(|(address, kind)| WantedAddress { key: ("listen", kind.key()), by: PortTransport::Tcp, address });
     let all: Vec<_> = listen.chain(of_readings(config)).collect();

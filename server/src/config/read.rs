@@ -23,15 +23,15 @@ type ConfigEntries<'a> = Vec<(&'a str, Range<usize>, &'a Spanned<DeValue<'a>>)>;
 /// Places in the second follow those of the first, with a byte between them.
 pub fn read(text: &str, over: &str, table: &[Box<dyn Module>]) -> Result<ServerConfig, Vec<WrongValue>> {
     let over = format!("{}\n{over}", " ".repeat(text.len()));
-    let mut root = parsed(text)?;
-    merge(&mut root, parsed(&over)?);
+    let mut root = parse(text)?;
+    merge(&mut root, parse(&over)?);
     let mut reader = ConfigReader { config: ServerConfig::defaults(table), table, wrongs: Vec::new() };
     reader.root(&root);
     reader.wrongs.sort_by_key(|wrong| wrong.at.start);
     if reader.wrongs.is_empty() { Ok(reader.config) } else { Err(reader.wrongs) }
 }
 
-fn parsed(text: &str) -> Result<DeTable<'_>, Vec<WrongValue>> {
+fn parse(text: &str) -> Result<DeTable<'_>, Vec<WrongValue>> {
     DeTable::parse(text).map(Spanned::into_inner).map_err(|error| {
         let at = error.span().unwrap_or_default();
         vec![WrongValue::new(at, format!("this is not TOML: {}", error.message()))]
@@ -68,7 +68,7 @@ impl ConfigReader<'_> {
             match *name {
                 // These are read below, once the keys that they change are known.
                 DOMAIN | MODULES | COMPONENT => {}
-                "" => self.unknown("", name, at),
+                "" => self.report_unknown("", name, at),
                 _ if TABLES.iter().any(|(table, _)| table == name) => self.section(name, value),
                 _ => self.key("", name, at, value),
             }
@@ -88,7 +88,7 @@ impl ConfigReader<'_> {
     /// Reads a table of [`TABLES`].
     fn section(&mut self, table: &str, value: &Spanned<DeValue<'_>>) {
         for (name, at, value) in self.entries_of(table, value) {
-            let inner = dotted(table, name);
+            let inner = full_key(table, name);
             match TABLES.iter().any(|(table, _)| *table == inner) {
                 true => self.section(&inner, value),
                 false => self.key(table, name, &at, value),
@@ -100,7 +100,7 @@ impl ConfigReader<'_> {
     /// have that value.
     fn key(&mut self, table: &str, name: &str, at: &Range<usize>, value: &Spanned<DeValue<'_>>) {
         let Some(key) = keys::all().find(|key| key.table == table && key.name == name) else {
-            return self.unknown(table, name, at);
+            return self.report_unknown(table, name, at);
         };
         if let (true, Some(meant)) = (table.is_empty() && value.get_ref().is_table(), nearest(name, tables())) {
             let meant =
@@ -109,7 +109,7 @@ impl ConfigReader<'_> {
             return self.wrongs.push(WrongValue::new(at.clone(), what).of(name));
         }
         let set = (key.set)(&mut self.config, &GivenValue::new(value));
-        self.note(set, || dotted(table, name));
+        self.note(set, || full_key(table, name));
     }
 
     /// Reads the tables `[domain."NAME"]`. They are served in addition to those of `domains`, or
@@ -135,20 +135,20 @@ impl ConfigReader<'_> {
         let place = self.config.domains.iter().position(|domain| domain.name == name);
         let mut domain = match place {
             Some(place) => self.config.domains.remove(place),
-            None => DomainConfig { modules: self.config.modules.clone(), ..DomainConfig::named(name.to_owned()) },
+            None => DomainConfig { modules: self.config.modules.clone(), ..DomainConfig::with_name(name.to_owned()) },
         };
         let entries = self.entries_of(path, value);
         self.domain_keys(&mut domain, path, &entries, &DOMAIN_KEYS, &[LOGIN, FEDERATION, MODULES]);
-        let at = self.login(&mut domain, &dotted(path, LOGIN), child(&entries, LOGIN));
+        let at = self.login(&mut domain, &full_key(path, LOGIN), child(&entries, LOGIN));
         if let Some(value) = child(&entries, FEDERATION) {
-            let path = dotted(path, FEDERATION);
+            let path = full_key(path, FEDERATION);
             let entries = self.entries_of(&path, value);
             self.domain_keys(&mut domain, &path, &entries, &OWN_KEYS, &[]);
         }
-        self.modules(&mut domain.modules, &dotted(path, MODULES), child(&entries, MODULES));
-        if let Some((name, why)) = domain.login.misplaced(&domain.modules) {
+        self.modules(&mut domain.modules, &full_key(path, MODULES), child(&entries, MODULES));
+        if let Some((name, why)) = domain.login.misplaced_module(&domain.modules) {
             let what = format!("the module `{name}` can't be on here: {why}");
-            self.wrongs.push(WrongValue::new(at, what).of(dotted(path, LOGIN)));
+            self.wrongs.push(WrongValue::new(at, what).of(full_key(path, LOGIN)));
         }
         self.pair(&domain.files, path, &entries);
         self.config.domains.insert(place.unwrap_or(self.config.domains.len()), domain);
@@ -162,7 +162,7 @@ impl ConfigReader<'_> {
         let told = self.wrongs.len();
         self.domain_keys(domain, path, &entries, &LOGIN_KEYS, &[]);
         if let Some((key, what)) = domain.login.wrong().filter(|_| self.wrongs.len() == told) {
-            let key = if key.is_empty() { path.to_owned() } else { dotted(path, key) };
+            let key = if key.is_empty() { path.to_owned() } else { full_key(path, key) };
             self.wrongs.push(WrongValue::new(value.span(), what).of(key));
         }
         domain.login.restrict(&mut domain.modules);
@@ -186,7 +186,7 @@ impl ConfigReader<'_> {
             match keys.iter().find(|key| key.name == *name) {
                 Some(key) => {
                     let set = (key.set)(domain, &GivenValue::new(value));
-                    self.note(set, || dotted(path, name));
+                    self.note(set, || full_key(path, name));
                 }
                 None if tables.contains(name) => {}
                 None => self.stranger(path, name, at, keys.iter().map(|key| key.name).chain(tables.iter().copied())),
@@ -216,7 +216,7 @@ impl ConfigReader<'_> {
             match COMPONENT_KEYS.iter().find(|key| key.name == name) {
                 Some(key) => {
                     let set = (key.set)(&mut component, &GivenValue::new(value));
-                    self.note(set, || dotted(path, name));
+                    self.note(set, || full_key(path, name));
                 }
                 None => self.stranger(path, name, &at, COMPONENT_KEYS.iter().map(|key| key.name)),
             }
@@ -244,7 +244,7 @@ impl ConfigReader<'_> {
         let Some(value) = value else { return };
         for (name, at, value) in self.entries_of(path, value) {
             match self.table.iter().find(|module| module.name() == name) {
-                Some(module) => self.module(modules, &**module, &dotted(path, name), value),
+                Some(module) => self.module(modules, &**module, &full_key(path, name), value),
                 None => self.stranger(path, name, &at, self.table.iter().map(|module| module.name())),
             }
         }
@@ -256,7 +256,7 @@ impl ConfigReader<'_> {
             let given = GivenValue::new(value);
             if name == ENABLED {
                 let set = given.switch().map(|enabled| config.enabled = enabled);
-                self.note(set, || dotted(path, name));
+                self.note(set, || full_key(path, name));
                 continue;
             }
             let Some(spec) = module.options().iter().find(|spec| spec.key == name) else {
@@ -270,7 +270,7 @@ impl ConfigReader<'_> {
                 Err(reason) => Err(given.wrong(reason)),
             });
             let set = checked.map(|value| drop(config.options.insert(spec.key, value)));
-            self.note(set, || dotted(path, name));
+            self.note(set, || full_key(path, name));
         }
     }
 
@@ -306,7 +306,7 @@ impl ConfigReader<'_> {
         ];
         for (lower, less, upper, more) in ladder.into_iter().filter(|(_, less, _, more)| less > more) {
             let what = format!("it is larger than `{upper}`: {less} bytes and {more}");
-            self.wrongs.push(WrongValue::new(place(&limits, &[lower, upper]), what).of(dotted("limits", lower)));
+            self.wrongs.push(WrongValue::new(place(&limits, &[lower, upper]), what).of(full_key("limits", lower)));
         }
         if self.config.limits.before_login.bytes > self.config.limits.after_login.bytes {
             let at = place(&limits, &["stanza_bytes_before_login", "stanza_bytes"]);
@@ -314,7 +314,7 @@ impl ConfigReader<'_> {
             self.wrongs.push(WrongValue::new(at, what).of("limits.stanza_bytes_before_login"));
         }
         let (_, store) = section("store");
-        self.stored(&store);
+        self.check_store(&store);
         let (_, federation) = section("federation");
         if self.config.federation.dnssec && self.config.federation.dns.is_empty() {
             let what = "this requires name servers that you trust: list them in `dns`, such as [\"127.0.0.1:53\"]";
@@ -327,19 +327,19 @@ impl ConfigReader<'_> {
             self.wrongs.push(WrongValue::new(place(&federation, &["deny"]), what).of("federation.deny"));
         }
         let (_, cluster) = section("cluster");
-        self.clustered(&cluster);
+        self.check_cluster(&cluster);
         let (at, listen) = section("listen");
-        if let Some(((table, key), what)) = ports::shared(&self.config) {
+        if let Some(((table, key), what)) = ports::find_conflict(&self.config) {
             // The mistake is reported at the address that the file gives; the other address is a
             // default.
             let entries = if table == "dpm" { &dpm } else { &listen };
-            self.wrongs.push(WrongValue::new(place(entries, &[key]), what).of(dotted(table, key)));
+            self.wrongs.push(WrongValue::new(place(entries, &[key]), what).of(full_key(table, key)));
         }
         if self.config.listen.c2s.is_empty() && self.config.listen.c2s_tls.is_empty() {
             self.wrongs
                 .push(WrongValue::new(at, "no address is left to listen on; give `c2s` or `c2s_tls` one").of("listen"));
         }
-        self.served(place(entries, &["domains"]));
+        self.check_domains(place(entries, &["domains"]));
         if self.config.login.mechanisms.is_empty() {
             let (_, login) = section("login");
             let what = "nobody could log in; leave the key out for all mechanisms";
@@ -348,7 +348,7 @@ impl ConfigReader<'_> {
     }
 
     /// Checks the settings that only some databases have.
-    fn stored(&mut self, entries: &ConfigEntries<'_>) {
+    fn check_store(&mut self, entries: &ConfigEntries<'_>) {
         let store = &self.config.store;
         if store.place != DatabasePlace::Folder {
             return;
@@ -371,12 +371,12 @@ impl ConfigReader<'_> {
             ("tls_authorities", store.authorities.is_some(), for_servers),
         ];
         for (key, _, what) in wrong.into_iter().filter(|(_, is_wrong, _)| *is_wrong) {
-            self.wrongs.push(WrongValue::new(place(entries, &[key]), what).of(dotted("store", key)));
+            self.wrongs.push(WrongValue::new(place(entries, &[key]), what).of(full_key("store", key)));
         }
     }
 
     /// Checks the requirements of `[cluster]`.
-    fn clustered(&mut self, entries: &ConfigEntries<'_>) {
+    fn check_cluster(&mut self, entries: &ConfigEntries<'_>) {
         let config = &self.config;
         let at = |name| place(entries, &[name]);
         // The mistake in a refused value has already been reported.
@@ -388,7 +388,7 @@ impl ConfigReader<'_> {
         if config.cluster.node.is_none() {
             return;
         }
-        if let Some(what) = keys::exposed(&config.cluster.redis, &config.cluster.sentinels) {
+        if let Some(what) = keys::why_exposed(&config.cluster.redis, &config.cluster.sentinels) {
             self.wrongs.push(WrongValue::new(at("redis"), what).of("cluster.redis"));
         }
         let config = &self.config;
@@ -436,7 +436,7 @@ impl ConfigReader<'_> {
         for (key, is_given, other, is_there) in needs {
             if is_given && missing(other, is_there) {
                 let what = format!("it also needs a `{other}`");
-                self.wrongs.push(WrongValue::new(place(entries, &[key]), what).of(dotted("dpm", key)));
+                self.wrongs.push(WrongValue::new(place(entries, &[key]), what).of(full_key("dpm", key)));
             }
         }
         if !self.config.dpm.alarms.is_empty() && !is_shown {
@@ -449,7 +449,7 @@ impl ConfigReader<'_> {
         }
     }
 
-    fn served(&mut self, at: Range<usize>) {
+    fn check_domains(&mut self, at: Range<usize>) {
         let domains = &self.config.domains;
         let repeated = |(place, domain): (usize, &DomainConfig)| {
             domains.iter().take(place).any(|earlier| earlier.name == domain.name).then(|| domain.name.clone())
@@ -485,12 +485,12 @@ impl ConfigReader<'_> {
         // The mistake in a refused value has already been reported.
         if child(entries, missing).is_none() {
             let what = format!("it also needs a `{missing}`");
-            self.wrongs.push(WrongValue::new(place(entries, &[given]), what).of(dotted(path, given)));
+            self.wrongs.push(WrongValue::new(place(entries, &[given]), what).of(full_key(path, given)));
         }
     }
 
     /// Reports a key that isn't in [`keys::all`], nor a table.
-    fn unknown(&mut self, table: &str, name: &str, at: &Range<usize>) {
+    fn report_unknown(&mut self, table: &str, name: &str, at: &Range<usize>) {
         let elsewhere = keys::all().find(|key| key.name == name);
         let Some(key) = elsewhere else {
             let tables = tables().filter(|_| table.is_empty());
@@ -501,7 +501,7 @@ impl ConfigReader<'_> {
             "" => "there is no such key here; it goes above the first [table]".to_owned(),
             table => format!("there is no such key here; it goes into [{table}]"),
         };
-        self.wrongs.push(WrongValue::new(at.clone(), what).of(dotted(table, name)));
+        self.wrongs.push(WrongValue::new(at.clone(), what).of(full_key(table, name)));
     }
 
     /// Reports a name that is unknown in its table.
@@ -520,7 +520,7 @@ impl ConfigReader<'_> {
                 format!("there is no such key; the keys are: {}", known.join(", "))
             }
         };
-        self.wrongs.push(WrongValue::new(at.clone(), what).of(dotted(path, name)));
+        self.wrongs.push(WrongValue::new(at.clone(), what).of(full_key(path, name)));
     }
 
     fn entries_of<'v>(&mut self, path: &str, value: &'v Spanned<DeValue<'v>>) -> ConfigEntries<'v> {
@@ -578,7 +578,7 @@ fn not_a_table(path: &str, value: &DeValue<'_>) -> String {
     format!("expected a table: write [{path}] on a line of its own, and {key} below")
 }
 
-fn dotted(path: &str, name: &str) -> String {
+fn full_key(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 

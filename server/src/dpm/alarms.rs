@@ -39,7 +39,7 @@ impl AlarmWatch {
     /// Watches the devices that are announced in rooms, on behalf of a domain.
     pub fn new(alarms: &[Alarms], database: &Database, domain: String) -> AlarmWatch {
         let names: BTreeSet<&String> = alarms.iter().flat_map(|alarms| &alarms.devices).collect();
-        let devices = names.into_iter().filter_map(|name| database.named(name));
+        let devices = names.into_iter().filter_map(|name| database.by_name(name));
         let blocks = devices.flat_map(|device| {
             let wanting = alarms.iter().filter(|alarms| alarms.devices.contains(&device.name));
             let rooms: BTreeSet<&Jid> = wanting.map(|alarms| &alarms.room).collect();

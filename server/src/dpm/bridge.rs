@@ -149,16 +149,16 @@ const PERIOD: Time = Time::Micros(1_000_000);
 mod tests {
     use super::*;
 
-    fn told(node: &str) -> Result<Description, Status> {
+    fn describe_demo(node: &str) -> Result<Description, Status> {
         describe(&Database::load(None).expect("the demonstration"), node)
     }
 
     #[test]
     fn a_node_is_a_request() {
-        let found = told("M:OUTTMP@p,100").expect("a device");
+        let found = describe_demo("M:OUTTMP@p,100").expect("a device");
         assert_eq!((found.title.as_str(), found.units.as_str()), ("M:OUTTMP", "DegF"));
-        assert_eq!(told("m:outtmp.primary").expect("the same device").units, "V");
-        assert_eq!(told("M:OUTTMP.DESCRIPTION").expect("a text").title, "M:OUTTMP");
+        assert_eq!(describe_demo("m:outtmp.primary").expect("the same device").units, "V");
+        assert_eq!(describe_demo("M:OUTTMP.DESCRIPTION").expect("a text").title, "M:OUTTMP");
         assert_eq!(
             request("M:OUTTMP").expect("a request").to_string(),
             request("m:outtmp@p,1s,true").expect("one").to_string()
@@ -178,7 +178,11 @@ mod tests {
             ("B:ARRAY[20:30]", Status::OUT_OF_BOUNDS),
             ("M:OUTTMP<-LOGGER", Status::INVALID_DATASOURCE),
         ] {
-            assert_eq!(told(node).map(drop), if status == Status::SUCCESS { Ok(()) } else { Err(status) }, "{node}");
+            assert_eq!(
+                describe_demo(node).map(drop),
+                if status == Status::SUCCESS { Ok(()) } else { Err(status) },
+                "{node}"
+            );
         }
     }
 }

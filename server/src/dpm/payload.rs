@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(reply: impl Into<Reply>) -> String {
+    fn show(reply: impl Into<Reply>) -> String {
         let device = DeviceInfo { name: "M:OUTTMP".into(), units: Some("DegF".into()), ..DeviceInfo::default() };
         let reading = reading(Some(&device), &reply.into()).expect("a reading");
         String::from_utf8(Writer::write(&reading.payload).into_bytes()).expect("text")
@@ -140,14 +140,14 @@ mod tests {
     #[test]
     fn a_reading_says_what_when_and_of_what() {
         let timestamp = 1_600_000_000_123;
-        let scalar = shown(reply::Scalar { timestamp, data: 72.5, ..Default::default() });
+        let scalar = show(reply::Scalar { timestamp, data: 72.5, ..Default::default() });
         assert!(scalar.contains("device='M:OUTTMP' time='2020-09-13T12:26:40.123Z' units='DegF'"), "{scalar}");
         assert!(scalar.contains("<number>72.5</number>") && !scalar.contains("status"), "{scalar}");
-        let array = shown(reply::ScalarArray { data: vec![1.0, f64::NAN, f64::INFINITY], ..Default::default() });
+        let array = show(reply::ScalarArray { data: vec![1.0, f64::NAN, f64::INFINITY], ..Default::default() });
         assert!(array.contains("<number>1</number><number>NaN</number><number>INF</number>"), "{array}");
-        let text = shown(reply::Text { data: "a\u{0}<b".into(), ..Default::default() });
+        let text = show(reply::Text { data: "a\u{0}<b".into(), ..Default::default() });
         assert!(text.contains("<text>a&lt;b</text>"), "{text}");
-        let failed = shown(reply::Status { status: Status::UTIME.0, ..Default::default() });
+        let failed = show(reply::Status { status: Status::UTIME.0, ..Default::default() });
         assert!(failed.contains("facility='1' error='-49'"), "{failed}");
     }
 }

@@ -175,7 +175,7 @@ impl<'a> ReachAttempt<'a> {
         tell: &'a mut dyn FnMut(String),
     ) -> Self {
         let machine = Outbound::new(federated.terms.settings.clone(), local, domain, StreamPurpose::Stanzas).noting();
-        let machine = if address.tlsa.is_some() { machine.encrypted() } else { machine };
+        let machine = if address.tlsa.is_some() { machine.require_tls() } else { machine };
         Self {
             federated,
             local,
@@ -208,7 +208,7 @@ impl<'a> ReachAttempt<'a> {
             if len == 0 {
                 return Err("it has closed the connection".to_owned());
             }
-            if self.received(&mut socket, buffer.get_mut(..len).unwrap_or_default())? {
+            if self.receive(&mut socket, buffer.get_mut(..len).unwrap_or_default())? {
                 (self.tell)(format!(
                     "ready     after {} ms, proven by {}",
                     since.elapsed().as_millis(),
@@ -223,7 +223,7 @@ impl<'a> ReachAttempt<'a> {
     }
 
     /// Processes received bytes. Returns `true` if the stream is ready.
-    fn received(&mut self, socket: &mut TcpStream, bytes: &mut [u8]) -> Result<bool, String> {
+    fn receive(&mut self, socket: &mut TcpStream, bytes: &mut [u8]) -> Result<bool, String> {
         let (mut plain, mut out) = (Vec::new(), Vec::new());
         match &mut self.tls {
             None => plain.extend_from_slice(bytes),
@@ -231,7 +231,7 @@ impl<'a> ReachAttempt<'a> {
                 let progress = tls.read(bytes, &mut plain, &mut out).map_err(|error| format!("TLS: {error}"))?;
                 self.send(socket, &out)?;
                 if progress.established {
-                    self.secured(socket)?;
+                    self.finish_handshake(socket)?;
                 }
             }
         }
@@ -267,7 +267,7 @@ impl<'a> ReachAttempt<'a> {
         Ok(())
     }
 
-    fn secured(&mut self, socket: &mut TcpStream) -> Result<(), String> {
+    fn finish_handshake(&mut self, socket: &mut TcpStream) -> Result<(), String> {
         let chain: Vec<Vec<u8>> = match &self.tls {
             Some(tls) => tls.chain().into_iter().map(<[u8]>::to_vec).collect(),
             None => Vec::new(),

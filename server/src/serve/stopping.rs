@@ -59,7 +59,7 @@ fn move_out(running: &RunningShards, cluster: &RunningCluster, is_over: impl Fn(
         info!("no other node of the cluster is up that could take over");
         return false;
     }
-    running.shut();
+    running.shut_out();
     let begun = Instant::now();
     while !running.have_moved_out() {
         if begun.elapsed() >= MOVES || is_over() {

@@ -15,7 +15,7 @@ use crate::failure::CommandFailure;
 use crate::folder::Folder;
 use crate::listener::{self, PortKind};
 use crate::loaded::{ConfigSource, DATA_DIR, SERVICE_CONFIG, SERVICE_DATA};
-use crate::welcome::quoted;
+use crate::welcome::quote;
 
 /// Everything that is to be created, before any of it is.
 pub struct SetupPlan {
@@ -130,7 +130,7 @@ impl SetupPlan {
     pub fn start_words(&self) -> String {
         match self.is_service {
             true => "systemctl enable --now rookery".to_owned(),
-            false => format!("{}{}", quoted(&self.program), self.options()),
+            false => format!("{}{}", quote(&self.program), self.options()),
         }
     }
 
@@ -139,17 +139,17 @@ impl SetupPlan {
         let mut options = String::new();
         // Writing to a string can't fail.
         if self.folder.path() != Path::new(DATA_DIR) && !self.is_service {
-            let _ = write!(options, " --data-dir {}", quoted(self.folder.path()));
+            let _ = write!(options, " --data-dir {}", quote(self.folder.path()));
         }
         if self.file != self.folder.config() && !self.is_service {
-            let _ = write!(options, " --config {}", quoted(&self.file));
+            let _ = write!(options, " --config {}", quote(&self.file));
         }
         options
     }
 
     /// Returns the ports that have to be reachable from outside.
     pub fn ports_words(&self) -> String {
-        let open = listener::wanted(&self.config).filter(|(address, _)| !address.ip().is_loopback());
+        let open = listener::wanted_addresses(&self.config).filter(|(address, _)| !address.ip().is_loopback());
         let mut ports: Vec<(u16, PortKind)> = open.map(|(address, kind)| (address.port(), kind)).collect();
         ports.sort_unstable_by_key(|(port, _)| *port);
         let words: Vec<_> = ports.iter().map(|(port, kind)| format!("{port} ({kind})")).collect();

@@ -67,7 +67,7 @@ impl fmt::Display for DnsRecord {
 
 /// Returns the records for all domains of a configuration, on a machine with these addresses.
 /// Servers look up services by their own names, clients only the domain.
-pub fn wanted(config: &ServerConfig, addresses: &[IpAddr], federation: bool) -> Vec<DnsRecord> {
+pub fn wanted_records(config: &ServerConfig, addresses: &[IpAddr], federation: bool) -> Vec<DnsRecord> {
     config.domains.iter().flat_map(|domain| of_domain(config, domain, addresses, federation)).collect()
 }
 
@@ -110,12 +110,12 @@ pub fn looker(config: &ServerConfig) -> Looker {
         let wanted = wanted_of(&config, domain, &addresses);
         let looks = look(&federation::dns_settings(&config, None), &wanted, &addresses);
         let looks = looks.map_err(|failure| failure.to_string())?;
-        Ok(wanted.iter().zip(looks).map(|(record, look)| shown(record, look)).collect())
+        Ok(wanted.iter().zip(looks).map(|(record, look)| for_admin_page(record, look)).collect())
     })
 }
 
 /// Returns a record and its state as the admin page shows it.
-fn shown(record: &DnsRecord, look: Look) -> rookery_web::records::Record {
+fn for_admin_page(record: &DnsRecord, look: Look) -> rookery_web::records::Record {
     let answer = match look {
         Look::There => RecordAnswer::There,
         Look::Missing => RecordAnswer::Missing,

@@ -40,7 +40,7 @@ pub fn copy(source: &ConfigSource, ends: &Ends, live: bool) -> Result<(), Comman
     let bar = Bar::new();
     let copied = copy::copy(&mut source, &mut destination, &mut |progress| bar.show(progress));
     bar.end();
-    let tables = copied.map_err(|error| failed(&error))?;
+    let tables = copied.map_err(|error| explain_failure(&error))?;
     report(&tables)?;
     let rows: u64 = tables.iter().map(|table| table.to.0).sum();
     say(&format!("copied {rows} rows from {from} to {to}; both are identical\n"));
@@ -59,7 +59,7 @@ pub fn verify(source: &ConfigSource, ends: &Ends, shown: ShownAs) -> Result<(), 
     let bar = Bar::new();
     let compared = copy::compare(&mut source, &mut destination, &mut |progress| bar.show(progress));
     bar.end();
-    let tables = compared.map_err(|error| failed(&error))?;
+    let tables = compared.map_err(|error| explain_failure(&error))?;
     if shown.json {
         columns::objects(tables.iter().map(|Compared { table, from, to, difference }| {
             let side = |(rows, digest): &(u64, String)| json!({ "rows": rows, "sha256": digest });
@@ -77,8 +77,8 @@ pub fn verify(source: &ConfigSource, ends: &Ends, shown: ShownAs) -> Result<(), 
 fn addresses(source: &ConfigSource, ends: &Ends) -> Result<(EndAddress, EndAddress), CommandFailure> {
     let store = source.read()?.store;
     let own = || database::address(&source.folder, &store);
-    let from = ends.from.as_deref().map_or_else(own, |from| database::named(from, &store))?;
-    Ok((from, database::named(&ends.to, &store)?))
+    let from = ends.from.as_deref().map_or_else(own, |from| database::read_address(from, &store))?;
+    Ok((from, database::read_address(&ends.to, &store)?))
 }
 
 /// Ensures that no server runs on a file.
@@ -97,7 +97,7 @@ fn side(side: &str, error: rookery_store::StoreError) -> CommandFailure {
 }
 
 /// Explains why a copy ended early, and how to continue it.
-fn failed(error: &CopyError) -> CommandFailure {
+fn explain_failure(error: &CopyError) -> CommandFailure {
     CommandFailure::Failed(match error {
         CopyError::NotEmpty(_) => format!("{error}; name a new database, or one that this copy was interrupted in"),
         _ => format!("{error}; what was copied stays, and the same command continues from there"),

@@ -82,7 +82,7 @@ pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> R
         }
         _ => say(&format!(
             "{name} had schema version {found} and now has {known}\n{}",
-            kept(&database, copy.as_deref(), found, store.keeps_copy)
+            copy_line(&database, copy.as_deref(), found, store.keeps_copy)
         )),
     }
     if plan.division.is_some() {
@@ -104,7 +104,7 @@ pub fn run(source: &ConfigSource, dry_run: bool, sql: bool, shown: ShownAs) -> R
 
 /// Returns the line about the copy of a database as it was before its update; empty if none was
 /// wanted.
-fn kept(database: &EndAddress, copy: Option<&Path>, found: i64, wanted: bool) -> String {
+fn copy_line(database: &EndAddress, copy: Option<&Path>, found: i64, wanted: bool) -> String {
     match (copy, database) {
         (Some(copy), _) => format!("a copy from before is {}\n", copy.display()),
         (None, EndAddress::Sqlite(_)) if wanted && found > 0 => {

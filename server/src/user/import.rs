@@ -21,7 +21,7 @@ use super::content::Content;
 use super::csv::{self, CsvLine};
 use super::password::PasswordRule;
 use crate::arguments::ShownAs;
-use crate::columns::counted;
+use crate::columns::count_of;
 use crate::config::ServerConfig;
 use crate::control::note;
 use crate::database::OpenedDatabase;
@@ -42,7 +42,7 @@ pub fn run(
     source: &ConfigSource,
     database: &OpenedDatabase,
 ) -> Result<(), CommandFailure> {
-    let named = super::named(config, database)?;
+    let named = super::named_accounts(config, database)?;
     let bar = bar(content.bytes);
     let (seen, told) = (HashMap::new(), Vec::new());
     let mut import = AccountImport { config, rule, database, bar, seen, added: 0, wrong: 0, named, told };
@@ -89,7 +89,7 @@ impl AccountImport<'_> {
         if self.wrong > SHOWN {
             eprintln!("and {} more", self.wrong - SHOWN);
         }
-        let (added, wrong) = (counted(self.added, "account"), counted(self.wrong, "line"));
+        let (added, wrong) = (count_of(self.added, "account"), count_of(self.wrong, "line"));
         if self.added > 0 {
             note(source, &self.database.stores, "", &format!("imported {added} from {}", file.display()));
         }
@@ -175,7 +175,7 @@ impl AccountImport<'_> {
             CsvLine::Head => return Err("the column names belong in the first line".to_owned()),
             CsvLine::Account { jid, password } => (jid, password),
         };
-        let jid = super::served(&jid, self.config)?;
+        let jid = super::parse_served(&jid, self.config)?;
         if password.is_empty() {
             return Err(format!("the password of {jid} is empty"));
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::arguments::ShownAs;
 use crate::columns;
 use crate::config::ServerConfig;
-use crate::control::{RunningServer, encoded};
+use crate::control::{RunningServer, encode};
 use crate::database::OpenedDatabase;
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
@@ -103,7 +103,7 @@ fn online(domain: &str, config: &ServerConfig, source: &ConfigSource) -> Result<
     let mut online = Set::default();
     match RunningServer::find(&source.folder) {
         Some(server) if config.domain(domain).is_some() => {
-            server.list(&format!("/domains/{}/sessions?", encoded(domain)), |session| {
+            server.list(&format!("/domains/{}/sessions?", encode(domain)), |session| {
                 online.extend(session["user"].as_str().and_then(|user| Jid::parse(user).ok()));
                 Ok(())
             })?;

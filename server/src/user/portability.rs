@@ -14,10 +14,10 @@ use rookery_store::wait;
 
 use super::content::{Content, STANDARD};
 use super::password::PasswordRule;
-use super::{named, no_account};
+use super::{named_accounts, no_account};
 use crate::arguments::{ForeignDatabase, ForeignSchema, ShownAs};
 use crate::clock;
-use crate::columns::counted;
+use crate::columns::count_of;
 use crate::config::ServerConfig;
 use crate::control::note;
 use crate::database::{self, OpenedDatabase};
@@ -47,12 +47,12 @@ pub fn export(what: &Jid, file: &Path, source: &ConfigSource, database: &OpenedD
     })?;
     let act = match what.local() {
         Some(_) => format!("exported an account: {what}"),
-        None => format!("exported {} of {what}", counted(accounts as u64, "account")),
+        None => format!("exported {} of {what}", count_of(accounts as u64, "account")),
     };
     note(source, &database.stores, what.domain(), &act);
     match is_stream {
-        true => eprintln!("exported {}", counted(accounts as u64, "account")),
-        false => say(&format!("exported {} to {}\n", counted(accounts as u64, "account"), file.display())),
+        true => eprintln!("exported {}", count_of(accounts as u64, "account")),
+        false => say(&format!("exported {} to {}\n", count_of(accounts as u64, "account"), file.display())),
     }
     Ok(())
 }
@@ -91,7 +91,7 @@ pub fn import_database(
     database: &OpenedDatabase,
 ) -> Result<(), CommandFailure> {
     let text = from.from.as_deref().unwrap_or_default();
-    let address = database::named(text, &config.store)?;
+    let address = database::read_address(text, &config.store)?;
     let schema = match from.schema {
         Some(ForeignSchema::Mongooseim) => Schema::MongooseIm,
         Some(ForeignSchema::Prosody) => Schema::Prosody,
@@ -112,11 +112,11 @@ fn run(
     from: &str,
     walk: impl FnOnce(ImportTerms, &mut Operator<'_>) -> (ImportCounts, Result<(), ImportError>),
 ) -> Result<(), CommandFailure> {
-    let mut operator = Operator { config, rule, named: named(config, database)?, told: Vec::new() };
+    let mut operator = Operator { config, rule, named: named_accounts(config, database)?, told: Vec::new() };
     let terms = ImportTerms { scram_iterations: config.login.scram_iterations, unix_ms: clock::now() * 1000 };
     let (counts, walked) = walk(terms, &mut operator);
     database.look_over();
-    let (accounts, left_out) = (counted(counts.accounts, "account"), counted(counts.left_out, "thing"));
+    let (accounts, left_out) = (count_of(counts.accounts, "account"), count_of(counts.left_out, "thing"));
     if counts.accounts > 0 {
         note(source, &database.stores, "", &format!("imported {accounts} from {from}"));
     }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::arguments::ShownAs;
 use crate::columns::{self, Columns, cell};
-use crate::control::{RunningServer, encoded};
+use crate::control::{RunningServer, encode};
 use crate::database::OpenedDatabase;
 use crate::failure::CommandFailure;
 use crate::loaded::ConfigSource;
@@ -20,7 +20,7 @@ use crate::welcome::say;
 /// of this module.
 pub fn add(server: RunningServer<'_>, jid: &Jid, password: &str) -> Result<(), CommandFailure> {
     let body = json!({ "name": jid.local(), "password": password });
-    server.ask("POST", &format!("/domains/{}/users", encoded(jid.domain())), Some(&body)).map(drop)
+    server.ask("POST", &format!("/domains/{}/users", encode(jid.domain())), Some(&body)).map(drop)
 }
 
 /// Sets the password of an account, whose sessions end.
@@ -78,5 +78,5 @@ pub fn show(
 }
 
 fn path(jid: &Jid) -> String {
-    format!("/users/{}", encoded(jid.bare_str()))
+    format!("/users/{}", encode(jid.bare_str()))
 }

@@ -10,11 +10,11 @@ use super::rig::{CliRig, FREE_PORTS};
 #[test]
 fn administrators_come_and_go() {
     let rig = CliRig::new();
-    rig.run(&["admin", "add", "romeo@localhost"]).failed(1, "there is no account romeo@localhost");
+    rig.run(&["admin", "add", "romeo@localhost"]).expect_failure(1, "there is no account romeo@localhost");
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "secret\n").fine();
-    rig.run(&["admin", "add", "romeo@example.org"]).failed(1, "\"example.org\" has no administrators here");
-    rig.run(&["admin", "add", "localhost"]).failed(1, "has no name before an @");
-    rig.run(&["admin", "remove", "romeo@localhost"]).failed(1, "romeo@localhost doesn't administer localhost");
+    rig.run(&["admin", "add", "romeo@example.org"]).expect_failure(1, "\"example.org\" has no administrators here");
+    rig.run(&["admin", "add", "localhost"]).expect_failure(1, "has no name before an @");
+    rig.run(&["admin", "remove", "romeo@localhost"]).expect_failure(1, "romeo@localhost doesn't administer localhost");
     let added = rig.run(&["admin", "add", "Romeo@localhost"]).fine();
     assert_eq!(added, "romeo@localhost now administers localhost\n");
     assert_eq!(rig.run(&["admin", "list"]).fine(), "romeo@localhost\tlocalhost\tnamed\n");
@@ -38,7 +38,7 @@ fn the_configuration_names_some_and_is_changed_there() {
             "romeo@localhost\tb.example\tnamed"
         ]
     );
-    rig.run(&["admin", "remove", "juliet@localhost"]).failed(1, "take it out of `admins`");
+    rig.run(&["admin", "remove", "juliet@localhost"]).expect_failure(1, "take it out of `admins`");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn commands_make_no_data_folder() {
         &["store", "migrate"],
         &["web", "install", "--from", "nowhere"],
     ] {
-        rig.run_with(command, "secret\n").failed(1, "there is no data folder ");
+        rig.run_with(command, "secret\n").expect_failure(1, "there is no data folder ");
         assert!(!rig.path("rookery-data").exists(), "{command:?}");
     }
 }

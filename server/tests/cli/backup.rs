@@ -16,7 +16,7 @@ use super::rig::{CliRig, FREE_PORTS};
 const TOKEN: &str = "aBcdefghijklmnopqrstuv";
 
 /// Returns a server with two accounts, an uploaded file and a certificate outside of its folder.
-fn filled() -> CliRig {
+fn fill() -> CliRig {
     let rig = CliRig::new();
     fs::create_dir(rig.path("elsewhere")).expect("a folder");
     let key = rcgen::KeyPair::generate().expect("a key");
@@ -46,7 +46,7 @@ fn text(path: &Path) -> String {
 
 #[test]
 fn a_running_server_is_backed_up_and_restored_elsewhere() {
-    let rig = filled();
+    let rig = fill();
     let (server, _) = rig.serve();
     // Another client writes, and isn't kept waiting.
     let writing = Connection::open(rig.path("rookery-data/rookery.db")).expect("the database");
@@ -91,7 +91,7 @@ fn a_running_server_is_backed_up_and_restored_elsewhere() {
 }
 
 /// Returns the bytes that a command writes to standard output, with what it gets on its input.
-fn piped(rig: &CliRig, arguments: &[&str], input: &Path) -> (Vec<u8>, String) {
+fn pipe(rig: &CliRig, arguments: &[&str], input: &Path) -> (Vec<u8>, String) {
     let mut command = rig.command(arguments);
     let output = command.stdin(fs::File::open(input).expect("a file")).output().expect("a process");
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -101,9 +101,9 @@ fn piped(rig: &CliRig, arguments: &[&str], input: &Path) -> (Vec<u8>, String) {
 
 #[test]
 fn a_backup_goes_through_a_pipe() {
-    let rig = filled();
+    let rig = fill();
     let (server, _) = rig.serve();
-    let (bytes, said) = piped(&rig, &["backup", "-"], Path::new("/dev/null"));
+    let (bytes, said) = pipe(&rig, &["backup", "-"], Path::new("/dev/null"));
     assert!(said.contains(" 1 upload,") && said.contains("written to standard output"), "{said}");
     assert!(!rig.path("-").exists() && !rig.path("rookery-data/rookery.backup.parts").exists());
     assert!(server.log().contains("made a backup: to standard output"));
@@ -113,7 +113,7 @@ fn a_backup_goes_through_a_pipe() {
     let mut cut = other.command(&["restore", "-"]);
     let cut = cut.stdin(fs::File::open(other.path("cut")).expect("a file")).output().expect("a process");
     assert!(!cut.status.success() && !other.path("rookery-data/rookery.db").exists(), "{cut:?}");
-    let (said, _) = piped(&other, &["restore", "-"], &other.path("b.tar.gz"));
+    let (said, _) = pipe(&other, &["restore", "-"], &other.path("b.tar.gz"));
     assert!(String::from_utf8_lossy(&said).contains("restored the backup of "));
     assert_eq!(text(&other.path(&format!("rookery-data/uploads/aB/{TOKEN}"))), "hello");
     assert_eq!(other.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
@@ -146,7 +146,7 @@ fn token(rig: &CliRig, name: &str, more: &[&str]) -> String {
 
 #[test]
 fn a_program_downloads_a_backup() {
-    let rig = filled();
+    let rig = fill();
     let other = token(&rig, "other", &["--scope", "server:write,users:export,observe:read"]);
     let of_domain = token(&rig, "domain", &["--scope", "server:backup", "--domain", "localhost"]);
     let token = token(&rig, "nightly", &["--scope", "server:backup"]);
@@ -181,7 +181,7 @@ fn a_program_downloads_a_backup() {
 
 #[test]
 fn a_second_download_waits_for_its_turn() {
-    let rig = filled();
+    let rig = fill();
     let token = token(&rig, "nightly", &["--scope", "server:backup"]);
     // More than the sockets buffer, and nothing that could be compressed.
     let mut state = 1_u64;
@@ -220,13 +220,13 @@ fn a_second_download_waits_for_its_turn() {
 
 #[test]
 fn what_is_there_stays_unless_it_is_to_go() {
-    let rig = filled();
+    let rig = fill();
     rig.run(&["backup", "b.tar.gz"]).fine();
     rig.run(&["user", "remove", "romeo@localhost"]).fine();
-    rig.run(&["restore", "b.tar.gz"]).failed(1, "--replace moves the existing data");
+    rig.run(&["restore", "b.tar.gz"]).expect_failure(1, "--replace moves the existing data");
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
     let (server, _) = rig.serve();
-    rig.run(&["restore", "--replace", "b.tar.gz"]).failed(1, "is already running in ./rookery-data");
+    rig.run(&["restore", "--replace", "b.tar.gz"]).expect_failure(1, "is already running in ./rookery-data");
     server.stop();
     let said = rig.run(&["restore", "--replace", "b.tar.gz"]).fine();
     assert!(said.contains("rookery-data/before-restore-"), "{said}");
@@ -239,7 +239,7 @@ fn what_is_there_stays_unless_it_is_to_go() {
 
 #[test]
 fn a_damaged_backup_changes_nothing() {
-    let rig = filled();
+    let rig = fill();
     rig.run(&["backup", "b.tar.gz"]).fine();
     let mut bytes = fs::read(rig.path("b.tar.gz")).expect("read");
     let middle = bytes.len() / 2;
@@ -259,26 +259,28 @@ fn a_damaged_backup_changes_nothing() {
             .collect();
         assert_eq!(left, ["rookery.lock"]);
     }
-    other.run(&["restore", "missing"]).failed(1, "missing: No such file");
+    other.run(&["restore", "missing"]).expect_failure(1, "missing: No such file");
 }
 
 #[test]
 fn no_server_starts_on_half_a_restore() {
-    let rig = filled();
+    let rig = fill();
     rig.run(&["backup", "b.tar.gz"]).fine();
     rig.write("rookery-data/rookery.restoring", "");
-    rig.run(&[]).failed(78, "run the same `rookery restore` again");
+    rig.run(&[]).expect_failure(78, "run the same `rookery restore` again");
     rig.run(&["restore", "b.tar.gz"]).fine();
     rig.serve().0.stop();
 }
 
 #[test]
 fn a_database_goes_elsewhere() {
-    let rig = filled();
+    let rig = fill();
     rig.run(&["backup", "b.tar.gz"]).fine();
     let other = CliRig::empty();
     fs::copy(rig.path("b.tar.gz"), other.path("b.tar.gz")).expect("copied");
-    other.run(&["restore", "b.tar.gz", "--to", "mongodb://x"]).failed(1, "isn't a database that this server knows");
+    other
+        .run(&["restore", "b.tar.gz", "--to", "mongodb://x"])
+        .expect_failure(1, "isn't a database that this server knows");
     other.run(&["restore", "b.tar.gz", "--to", "sqlite:else/where.db"]).fine();
     assert!(!other.path("rookery-data/rookery.db").exists());
     // The server's own has the note about the backup, which came after it.
@@ -289,9 +291,11 @@ fn a_database_goes_elsewhere() {
     other.run(&["store", "verify", "--from", &original, "--to", "sqlite:else/where.db"]).fine();
     other
         .run(&["store", "verify", "--from", &original, "--to", "sqlite:none.db"])
-        .failed(1, "there is no database none.db");
+        .expect_failure(1, "there is no database none.db");
     fs::remove_dir_all(other.path("rookery-data")).expect("removed");
-    other.run(&["restore", "b.tar.gz", "--to", "sqlite:else/where.db"]).failed(1, "--replace removes what is there");
+    other
+        .run(&["restore", "b.tar.gz", "--to", "sqlite:else/where.db"])
+        .expect_failure(1, "--replace removes what is there");
     other.run(&["restore", "b.tar.gz", "--to", "sqlite:else/where.db", "--replace"]).fine();
     other.run(&["store", "verify", "--from", &original, "--to", "sqlite:else/where.db"]).fine();
 }
@@ -299,8 +303,8 @@ fn a_database_goes_elsewhere() {
 #[test]
 fn nothing_is_backed_up_of_nothing() {
     let rig = CliRig::new();
-    rig.run(&["backup", "b.tar.gz"]).failed(1, "there is nothing to back up");
+    rig.run(&["backup", "b.tar.gz"]).expect_failure(1, "there is nothing to back up");
     assert!(!rig.path("b.tar.gz").exists() && !rig.path("b.tar.gz.parts").exists());
-    let rig = filled();
-    rig.run(&["backup", "no/such/folder/b"]).failed(1, "no/such/folder");
+    let rig = fill();
+    rig.run(&["backup", "no/such/folder/b"]).expect_failure(1, "no/such/folder");
 }

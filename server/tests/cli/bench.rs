@@ -24,7 +24,7 @@ fn logins_are_measured_with_rosters() {
         let number: f64 = line.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number");
         assert!(number > 0.0, "{said}");
     }
-    rig.run(&["bench", "login", "--users", "0"]).failed(1, "--users and --contacts");
+    rig.run(&["bench", "login", "--users", "0"]).expect_failure(1, "--users and --contacts");
 }
 
 #[test]

@@ -191,12 +191,12 @@ fn a_start_is_refused_with_the_code_of_the_check() {
         let rig = CliRig::new();
         rig.write("rookery.toml", &config);
         finds(&rig, [code], &words);
-        rig.run(&["serve"]).failed(code, &words);
+        rig.run(&["serve"]).expect_failure(code, &words);
     }
     let rig = CliRig::new();
     rig.write("rookery-data/rookery.db", &"this is not a database ".repeat(100));
     finds(&rig, REFUSES, "the database is damaged");
-    rig.run(&["serve"]).failed(78, "the database");
+    rig.run(&["serve"]).expect_failure(78, "the database");
     // Permanent faults decide the exit code, whatever else is wrong.
     rig.write("rookery.toml", &listen(&taken.to_string()));
     finds(&rig, REFUSES, "the server will not start; faults: 2");
@@ -208,7 +208,7 @@ fn a_port_of_two_keys_is_the_configurations_fault() {
     rig.write("rookery.toml", "[listen]\nc2s = [\"127.83.1.2:5999\"]\nc2s_tls = [\"127.83.1.2:5999\"]\nweb = []\n");
     let words = "rookery.toml:3: listen.c2s_tls: port 5999 is also used by `c2s` in [listen]";
     finds(&rig, REFUSES, words);
-    rig.run(&[]).failed(78, words);
+    rig.run(&[]).expect_failure(78, words);
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn an_interrupted_restore_keeps_a_server_from_starting() {
     let rig = CliRig::new();
     rig.write("rookery-data/rookery.restoring", "");
     finds(&rig, REFUSES, "a restore into ./rookery-data was interrupted");
-    rig.run(&[]).failed(78, "a restore into ./rookery-data was interrupted");
+    rig.run(&[]).expect_failure(78, "a restore into ./rookery-data was interrupted");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn the_running_server_tells_whether_it_is_ready() {
     assert_eq!(rig.run(&live).fine(), "ok       server         ready\n");
     assert_eq!(rig.run(&["check", "--live", "--quiet"]).fine(), "");
     assert!(rig.run(&["check", "--live", "--json"]).fine().contains("\"grade\":\"ok\""));
-    rig.run(&["check", "--live", "--dns"]).failed(2, "cannot be used with");
+    rig.run(&["check", "--live", "--dns"]).expect_failure(2, "cannot be used with");
     server.signal("KILL");
     drop(server);
     assert_eq!(rig.run(&live).code, 75);

@@ -29,7 +29,7 @@ fn what_a_cluster_cannot_be_is_refused_by_its_key() {
     let line = FREE_PORTS.lines().count() + 3;
     let redis = "redis = \"redis://127.0.0.1:1\"";
     let sqlite = with(&format!("[cluster]\nnode = \"n1\"\n{redis}"));
-    sqlite.run(&["serve"]).failed(78, &format!("rookery.toml:{line}: cluster.node: nodes share a database"));
+    sqlite.run(&["serve"]).expect_failure(78, &format!("rookery.toml:{line}: cluster.node: nodes share a database"));
     let database = "[store]\nurl = \"postgres://nobody@127.0.0.1:1/none\"";
     for (keys, expected) in [
         (format!("[cluster]\nnode = \"n1\"\n{database}"), "`node` and `redis` belong together"),
@@ -37,7 +37,7 @@ fn what_a_cluster_cannot_be_is_refused_by_its_key() {
         ("[cluster]\nnode = \"n1\"\nredis = \"redis://:x@192.0.2.1\"".into(), "need TLS"),
         ("[cluster]\nnode = \"n1\"\nredis = \"rediss://192.0.2.1\"".into(), "needs a password"),
     ] {
-        with(&keys).run(&["serve"]).failed(78, expected);
+        with(&keys).run(&["serve"]).expect_failure(78, expected);
     }
 }
 
@@ -403,9 +403,9 @@ pub mod test {
         let other = CliRig::new();
         let keys = std::fs::read_to_string(nodes.rigs[0].path("rookery.toml")).expect("a configuration");
         other.write("rookery.toml", &keys);
-        other.run(&["serve"]).failed(78, "another process runs as node \"n1\"");
-        nodes.rigs[0].run(&["node", "remove", "n1"]).failed(1, "is up");
-        nodes.rigs[0].run(&["node", "remove", "n7"]).failed(1, "no node \"n7\"");
+        other.run(&["serve"]).expect_failure(78, "another process runs as node \"n1\"");
+        nodes.rigs[0].run(&["node", "remove", "n1"]).expect_failure(1, "is up");
+        nodes.rigs[0].run(&["node", "remove", "n7"]).expect_failure(1, "no node \"n7\"");
     }
 
     pub fn a_process_that_stood_still_gives_way() {
@@ -417,7 +417,7 @@ pub mod test {
         let mut clients: Vec<ClusterClient> = USERS.iter().map(|user| ClusterClient::log_in(user, port1)).collect();
         all_chat(&mut clients, "while it stands still");
         frozen.signal("CONT");
-        let (code, log) = frozen.ended();
+        let (code, log) = frozen.wait();
         assert!(log.contains("other nodes have taken over from this process"), "{log}");
         assert_eq!(code, Some(75), "a supervisor should start it again");
         all_chat(&mut clients, "when it has gone");
@@ -461,18 +461,18 @@ pub mod test {
         assert_eq!(is_told("warning  redis          maxmemory-policy allkeys-lru"), 3);
         redis.command(&["REPLICAOF", "127.0.0.1", "1"]);
         assert_eq!(is_told("blocked  redis          it is a replica"), 75);
-        rig.run(&["serve"]).failed(75, "read only replica");
+        rig.run(&["serve"]).expect_failure(75, "read only replica");
         redis.command(&["REPLICAOF", "NO", "ONE"]);
         // A password that isn't in the configuration.
         redis.command(&["CONFIG", "SET", "requirepass", "secret"]);
         assert_eq!(is_told("fault    redis          the cluster's Redis can't be used"), 78);
-        rig.run(&["serve"]).failed(78, "the cluster's Redis can't be used");
+        rig.run(&["serve"]).expect_failure(78, "the cluster's Redis can't be used");
         let config = std::fs::read_to_string(rig.path("rookery.toml")).expect("the configuration");
         let with = |address: &str| rig.write("rookery.toml", &config.replace(&redis.url(), address));
         with(&redis.url().replace("redis://", "redis://:wrong@"));
         assert_eq!(is_told("fault    redis          the cluster's Redis can't be used"), 78);
         with("redis://127.0.0.1:1");
         assert_eq!(is_told("blocked  redis          the cluster's Redis can't be used"), 75);
-        rig.run(&["serve"]).failed(75, "the cluster's Redis can't be used");
+        rig.run(&["serve"]).expect_failure(75, "the cluster's Redis can't be used");
     }
 }

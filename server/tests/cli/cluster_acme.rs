@@ -100,7 +100,7 @@ impl Pebble {
     }
 
     /// Returns how often this path was requested.
-    fn asked(&self, path: &str) -> usize {
+    fn requests_for(&self, path: &str) -> usize {
         self.log().lines().filter(|line| line.contains(&format!("POST {path} "))).count()
     }
 }
@@ -148,7 +148,7 @@ fn balance(port: u16, to: [u16; 2]) -> Arc<[AtomicUsize; 2]> {
 }
 
 /// Returns the issuer and serial number of the certificate that a port presents for a domain.
-fn shown(port: u16, domain: &str, folder: &Path) -> String {
+fn presented_certificate(port: u16, domain: &str, folder: &Path) -> String {
     let client = Command::new("openssl")
         .args(["s_client", "-connect", &format!("127.0.0.1:{port}"), "-servername", domain])
         .stdin(Stdio::null())
@@ -197,7 +197,7 @@ mod test {
         });
         let until = Instant::now() + 2 * PATIENCE;
         let (folder, domain) = (pebble.folder.path(), "one.example");
-        let both = || [first_tls, second_tls].map(|port| shown(port, domain, folder));
+        let both = || [first_tls, second_tls].map(|port| presented_certificate(port, domain, folder));
         let mut seen = both();
         while !seen.iter().all(|shown| shown.contains("Pebble")) {
             assert!(Instant::now() < until, "{seen:?}\n{}", pebble.log());
@@ -205,7 +205,7 @@ mod test {
             seen = both();
         }
         assert_eq!(seen[0], seen[1], "it is the same one");
-        assert_eq!(pebble.asked("/order-plz"), 1, "{}", pebble.log());
+        assert_eq!(pebble.requests_for("/order-plz"), 1, "{}", pebble.log());
         let asked: Vec<usize> = given.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         assert!(asked.iter().all(|count| *count > 0), "both nodes were asked for the proof: {asked:?}");
     }

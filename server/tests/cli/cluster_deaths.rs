@@ -95,7 +95,7 @@ fn bodies(got: &str) -> impl Iterator<Item = String> {
 }
 
 /// Returns the bodies in the archive of an account.
-fn archived(user: &str, port: u16) -> Vec<String> {
+fn archived_bodies(user: &str, port: u16) -> Vec<String> {
     let (mut client, mut found, mut after) = (ClusterClient::bind(user, "archive", port), Vec::new(), String::new());
     for page in 0.. {
         client.send(&format!(
@@ -185,7 +185,7 @@ mod test {
                     assert!(again.exchange(""), "{user} is served again");
                 }
                 so_far.push_str(&again.got);
-                bodies(&so_far).chain(archived(user, ports[0])).collect()
+                bodies(&so_far).chain(archived_bodies(user, ports[0])).collect()
             })
             .collect();
         println!("{untouched} of {} clients were not disconnected", USERS.len());

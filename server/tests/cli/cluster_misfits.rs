@@ -47,7 +47,7 @@ mod test {
         let (first, port) = nodes.serve(0);
         nodes.wait_for("n1", "up");
         let mut client = ClusterClient::log_in(USERS[0], port);
-        nodes.rigs[1].run(&["serve"]).failed(78, "node \"n1\" runs on this database with another Redis");
+        nodes.rigs[1].run(&["serve"]).expect_failure(78, "node \"n1\" runs on this database with another Redis");
         assert_eq!(check(&nodes, 1, "fault    redis", "node \"n1\" runs on this database with another Redis"), 78);
         let listed = nodes.run(1, &["node", "list"]).fine();
         assert!(listed.lines().any(|line| line.starts_with("n1") && line.contains(" elsewhere ")), "{listed}");
@@ -70,7 +70,7 @@ mod test {
         change(&nodes, 1, "shards = 2", BOTH);
         let (first, _) = nodes.serve(0);
         nodes.wait_for("n1", "up");
-        nodes.rigs[1].run(&["serve"]).failed(78, "node \"n1\" of this cluster serves other domains");
+        nodes.rigs[1].run(&["serve"]).expect_failure(78, "node \"n1\" of this cluster serves other domains");
         assert_eq!(check(&nodes, 1, "fault    redis", "node \"n1\" of this cluster serves other domains"), 78);
         // A reload of the running nodes is enough.
         change(&nodes, 0, "shards = 2", BOTH);
@@ -145,7 +145,7 @@ mod test {
         set_clock(&nodes, -90_000);
         let words = "seconds behind this machine's";
         assert_eq!(check(&nodes, 1, "fault    redis", words), 78);
-        nodes.rigs[1].run(&["serve"]).failed(78, words);
+        nodes.rigs[1].run(&["serve"]).expect_failure(78, words);
         set_clock(&nodes, 20_000);
         check(&nodes, 1, "warning  redis", "the clock of node \"n1\" of this cluster is 20 seconds ahead");
         set_clock(&nodes, 0);
@@ -202,7 +202,7 @@ mod test {
         let (first, port) = nodes.serve(0);
         nodes.wait_for("n1", "up");
         let mut client = ClusterClient::log_in(USERS[0], port);
-        nodes.rigs[1].run(&["serve"]).failed(78, "node \"n1\" runs with this Redis on another database");
+        nodes.rigs[1].run(&["serve"]).expect_failure(78, "node \"n1\" runs with this Redis on another database");
         let jid = client.jid.clone();
         client.say(&jid, "untouched");
         client.wait("untouched");

@@ -324,13 +324,13 @@ mod test {
         let nodes = ClusterNodes::patient(2);
         let (first, port) = nodes.serve(0);
         nodes.wait_for("n1", "up");
-        nodes.run(0, &["node", "drain"]).failed(1, "no other node is up");
-        nodes.run(0, &["node", "drain", "n7"]).failed(1, "no node \"n7\"");
+        nodes.run(0, &["node", "drain"]).expect_failure(1, "no other node is up");
+        nodes.run(0, &["node", "drain", "n7"]).expect_failure(1, "no node \"n7\"");
         let (second, _) = nodes.serve(1);
         let mut clients: Vec<MovesClient> = USERS[..4].iter().map(|user| MovesClient::new(user, port)).collect();
         clients.iter_mut().for_each(MovesClient::enable);
         nodes.run(0, &["node", "drain", "n2"]).fine();
-        let (code, log) = second.ended();
+        let (code, log) = second.wait();
         assert_eq!(code, Some(0), "{log}");
         assert!(log.contains("other nodes of the cluster have taken over everything from this one"), "{log}");
         nodes.wait_until_taken_over("n2");

@@ -7,7 +7,7 @@ use super::rig::CliRig;
 
 /// Completes a line in bash, and returns the suggestions.
 #[track_caller]
-fn offered(rig: &CliRig, words: &[&str]) -> Vec<String> {
+fn complete(rig: &CliRig, words: &[&str]) -> Vec<String> {
     let (last, before) = (words.last().expect("a word"), words.get(words.len() - 2).expect("two words"));
     let line = words.join("' '");
     let complete = format!(
@@ -26,9 +26,9 @@ fn bash_completes_commands_and_options() {
     let rig = CliRig::empty();
     let script = rig.run(&["completions", "bash"]).fine();
     rig.write("rookery.bash", &script);
-    assert_eq!(offered(&rig, &["rookery", "stat"]), ["status"]);
-    assert_eq!(offered(&rig, &["rookery", "user", "pas"]), ["passwd"]);
-    assert_eq!(offered(&rig, &["rookery", "user", "show", "--js"]), ["--json"]);
+    assert_eq!(complete(&rig, &["rookery", "stat"]), ["status"]);
+    assert_eq!(complete(&rig, &["rookery", "user", "pas"]), ["passwd"]);
+    assert_eq!(complete(&rig, &["rookery", "user", "show", "--js"]), ["--json"]);
     // It is registered for the command.
     assert!(script.contains("complete -F _rookery") && script.trim_end().ends_with("rookery\nfi"), "{script}");
 }

@@ -120,7 +120,7 @@ fn a_server_serves_and_is_checked_with_what_it_is_given() {
     let rig = CliRig::new();
     rig.write("rookery.toml", &format!("{FREE_PORTS}[store]\n{TRUSTING}"));
     let run = |arguments: &[&str], input: &str| rig.run_in(&environment, arguments, input);
-    run(&["serve"], "").failed(78, "password");
+    run(&["serve"], "").expect_failure(78, "password");
     rig.credential(SECRET, "secret\n");
     let given: Vec<_> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let (server, said) = rig.serve_in(&given);

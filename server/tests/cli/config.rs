@@ -35,7 +35,7 @@ fn mistakes_have_a_line_and_a_guess_and_their_own_exit_code() {
                 .err
                 .contains("rookery.toml:4: limits.stanza_byte: there is no such key; did you mean `stanza_bytes`?")
         );
-        ended.failed(78, "rookery.toml:6: modules.ping.enabled: expected true or false, not \"yes\"");
+        ended.expect_failure(78, "rookery.toml:6: modules.ping.enabled: expected true or false, not \"yes\"");
     }
     assert!(!rig.path("rookery-data").exists(), "nothing is made for a configuration that is wrong");
 }
@@ -44,10 +44,10 @@ fn mistakes_have_a_line_and_a_guess_and_their_own_exit_code() {
 fn what_is_no_toml_has_a_line_too() {
     let rig = CliRig::new();
     rig.write("rookery.toml", "shards = 1\nshards = 2\n");
-    rig.run(&[]).failed(78, "rookery.toml:2: this is not TOML: ");
-    rig.run(&["--config", "missing.toml"]).failed(2, "cannot be used multiple times");
+    rig.run(&[]).expect_failure(78, "rookery.toml:2: this is not TOML: ");
+    rig.run(&["--config", "missing.toml"]).expect_failure(2, "cannot be used multiple times");
     std::fs::remove_file(rig.path("rookery.toml")).expect("removed");
-    rig.run(&["--config", "missing.toml"]).failed(78, "missing.toml: cannot be read");
+    rig.run(&["--config", "missing.toml"]).expect_failure(78, "missing.toml: cannot be read");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_certificate_that_cannot_be_used_is_the_configurations_fault() {
     let rig = CliRig::new();
     let tls = "[tls]\ncertificate = \"missing.pem\"\nkey = \"missing.key\"\n";
     rig.write("rookery.toml", &format!("{}{tls}", super::rig::FREE_PORTS));
-    rig.run(&[]).failed(78, "missing.pem");
+    rig.run(&[]).expect_failure(78, "missing.pem");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn the_values_in_force_are_shown_with_where_they_are_from() {
 #[test]
 fn the_running_server_is_compared_with_its_file() {
     let rig = CliRig::fresh();
-    rig.run(&["config", "diff"]).failed(1, "there is no data folder");
+    rig.run(&["config", "diff"]).expect_failure(1, "there is no data folder");
     let (_server, _) = rig.serve();
     assert_eq!(rig.run(&["config", "diff"]).fine(), "the server runs by rookery.toml\n");
     rig.write("rookery.toml", &format!("shards = 3\nprofile = true\n{}", super::rig::FREE_PORTS));
@@ -155,7 +155,7 @@ fn the_running_server_is_compared_with_its_file() {
     let wanted = serde_json::json!({ "key": "shards", "running": "0", "file": "3", "needs_restart": true });
     assert_eq!(left, wanted);
     rig.write("rookery.toml", "shard = 3");
-    rig.run(&["config", "diff"]).failed(1, "rookery.toml:1: shard: there is no such key");
+    rig.run(&["config", "diff"]).expect_failure(1, "rookery.toml:1: shard: there is no such key");
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn sessions_are_shown_and_ended() {
 
     rig.run(&["session", "end", "romeo@localhost/balcony"]).fine();
     assert!(read_until(&mut balcony, "</stream:stream>").contains("policy-violation"));
-    rig.run(&["session", "end", "romeo@localhost/balcony"]).failed(1, "there is no such session");
+    rig.run(&["session", "end", "romeo@localhost/balcony"]).expect_failure(1, "there is no such session");
     assert_eq!(rig.run(&["session", "end", "romeo@localhost"]).fine(), "sessions ended: 1\n");
     assert!(read_until(&mut orchard, "</stream:stream>").contains("policy-violation"));
     let log = server.log();
@@ -146,7 +146,7 @@ fn accounts_are_shown_disabled_and_changed_at_once() {
     let (server, said) = rig.serve();
     add(&rig, "romeo@localhost");
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "x\n")
-        .failed(1, "already exists");
+        .expect_failure(1, "already exists");
     let mut session = log_in(&said, "romeo", "correct horse", "orchard");
     let shown = rig.run(&["user", "show", "romeo@localhost"]).fine();
     assert!(shown.contains("disabled      no\n") && shown.contains("\norchard "), "{shown}");
@@ -155,7 +155,7 @@ fn accounts_are_shown_disabled_and_changed_at_once() {
     let listed = rig.run(&["user", "list", "--json"]).fine();
     let online: Vec<_> = listed.lines().map(|line| json(line)["online"].clone()).collect();
     assert_eq!(online, [false, true], "{listed}");
-    rig.run(&["user", "show", "juliet@localhost"]).failed(1, "there is no account juliet@localhost");
+    rig.run(&["user", "show", "juliet@localhost"]).expect_failure(1, "there is no account juliet@localhost");
 
     rig.run(&["user", "disable", "romeo@localhost"]).fine();
     assert!(read_until(&mut session, "</stream:stream>").contains("the account is disabled"));
@@ -181,7 +181,7 @@ fn accounts_are_shown_disabled_and_changed_at_once() {
 #[test]
 fn accounts_are_disabled_without_a_server_too() {
     let rig = CliRig::new();
-    rig.run(&["user", "disable", "romeo@localhost"]).failed(1, "there is no account romeo@localhost");
+    rig.run(&["user", "disable", "romeo@localhost"]).expect_failure(1, "there is no account romeo@localhost");
     add(&rig, "romeo@localhost");
     rig.run(&["user", "disable", "romeo@localhost"]).fine();
     let (_server, _) = rig.serve();
@@ -201,7 +201,7 @@ fn rooms_are_shown_and_destroyed() {
     assert!(rig.run(&["room", "list"]).fine().lines().any(|line| line.starts_with(garden)));
     let shown = rig.run(&["room", "show", garden]).fine();
     assert!(shown.contains("Romeo") && shown.contains("romeo@localhost/orchard"), "{shown}");
-    rig.run(&["room", "show", "field@conference.localhost"]).failed(1, "there is no room");
+    rig.run(&["room", "show", "field@conference.localhost"]).expect_failure(1, "there is no room");
     rig.run(&["room", "destroy", garden, "--reason", "It rains & pours"]).fine();
     assert!(read_until(&mut session, "</reason>").contains("It rains &amp; pours"));
     assert_eq!(rig.run(&["room", "list", "localhost", "--json"]).fine(), "");
@@ -211,7 +211,7 @@ fn rooms_are_shown_and_destroyed() {
 #[test]
 fn the_server_tells_its_state_and_reads_its_configuration_again() {
     let rig = CliRig::fresh();
-    rig.run(&["status"]).failed(1, "there is no data folder");
+    rig.run(&["status"]).expect_failure(1, "there is no data folder");
     let (server, _) = rig.serve();
     assert_eq!(
         std::fs::metadata(rig.path("rookery-data/control")).expect("a socket").permissions().mode() & 0o777,
@@ -228,11 +228,11 @@ fn the_server_tells_its_state_and_reads_its_configuration_again() {
     assert_eq!(status["domains"], serde_json::json!(["localhost", "b.example"]));
     assert!(rig.run(&["status"]).fine().contains("restart      shards has changed"));
     rig.write("rookery.toml", "shard = 1");
-    rig.run(&["reload"]).failed(1, "rookery.toml:1: shard: there is no such key; did you mean `shards`?");
+    rig.run(&["reload"]).expect_failure(1, "rookery.toml:1: shard: there is no such key; did you mean `shards`?");
     let log = server.log();
     assert!(log.contains("reloaded the configuration"), "{log}");
     rig.write("rookery.toml", FREE_PORTS);
-    rig.run(&["status"]).failed(1, "no server is running in ./rookery-data");
+    rig.run(&["status"]).expect_failure(1, "no server is running in ./rookery-data");
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn the_owner_is_told_why_nothing_is_stored() {
     for name in ["romeo", "juliet", "paris"] {
         let jid = format!("{name}@localhost");
         let ended = rig.run_with(&["user", "add", &jid, "--password-stdin"], "correct horse\n");
-        ended.failed(1, "the server can't do this at the moment: ");
+        ended.expect_failure(1, "the server can't do this at the moment: ");
         assert!(rig.run_with(&["user", "add", &jid, "--password-stdin"], "correct horse\n").err.contains("it is full"));
     }
     let log = server.log();

@@ -156,7 +156,7 @@ fn diagnoses_need_no_database(rig: &CliRig) {
     }
     let doctor = rig.run(&["doctor"]);
     assert!(doctor.out.contains("urgent   store          The database can't be reached since 20"), "{doctor:?}");
-    rig.run(&["room", "list"]).failed(1, "the database can't be reached since 20");
+    rig.run(&["room", "list"]).expect_failure(1, "the database can't be reached since 20");
 }
 
 /// Asks a server over HTTP. Returns the status and the body.
@@ -288,13 +288,13 @@ pub fn what_is_wrong_is_told_with_what_mends_it<D: Databases>(databases: &D) {
     let address = databases.database();
     databases.sql(&address, "CREATE TABLE accounts (name TEXT)");
     // Code 78: trying again doesn't help.
-    rig(&address, D::KEYS).run(&["serve"]).failed(78, "of another program");
+    rig(&address, D::KEYS).run(&["serve"]).expect_failure(78, "of another program");
     let missing = format!("{}\npassword_file = \"missing\"", D::KEYS);
-    rig(&address, &missing).run(&["serve"]).failed(78, "password_file in [store] is missing");
-    rig(&format!("{}localhost/chat", D::SCHEME), D::KEYS).run(&["serve"]).failed(78, "no user is named");
+    rig(&address, &missing).run(&["serve"]).expect_failure(78, "password_file in [store] is missing");
+    rig(&format!("{}localhost/chat", D::SCHEME), D::KEYS).run(&["serve"]).expect_failure(78, "no user is named");
     // An unreachable database is no fault of the configuration.
     let nowhere = format!("{}rookery@%2Fnowhere/chat", D::SCHEME);
-    rig(&nowhere, D::KEYS).run(&["serve"]).failed(75, "can't be reached");
+    rig(&nowhere, D::KEYS).run(&["serve"]).expect_failure(75, "can't be reached");
     let checked = rig(&nowhere, D::KEYS).run(&["check"]);
     assert!(checked.code == 75 && checked.out.contains("can't be reached"), "{checked:?}");
 }
@@ -314,7 +314,7 @@ pub fn a_server_on_it_is_backed_up_and_restored<D: Databases>(databases: &D) {
     assert!(!second.path("rookery-data/rookery.db").exists(), "there is no file");
     assert_eq!(second.run(&["user", "list"]).fine(), "juliet@localhost\n");
     second.run(&["store", "verify", "--from", &address, "--to", &other]).fine();
-    second.run(&["restore", "b.tar.gz"]).failed(1, "--replace removes what is there");
+    second.run(&["restore", "b.tar.gz"]).expect_failure(1, "--replace removes what is there");
     second.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     second.run(&["restore", "--replace", "b.tar.gz"]).fine();
     assert_eq!(second.run(&["user", "list"]).fine(), "juliet@localhost\n");
@@ -338,15 +338,15 @@ pub fn a_backup_goes_where_its_configuration_wants_it<D: Databases>(databases: &
     let restored = second();
     let said = restored.run(&["restore", "b.tar.gz"]).fine();
     // Root is told more in the next line.
-    let end = format!(", its database in {}", shown(&other));
+    let end = format!(", its database in {}", show(&other));
     assert!(said.lines().any(|line| line.ends_with(&end)), "{said}");
     assert!(!restored.path("rookery-data/rookery.db").exists(), "there is no file");
     assert_eq!(restored.run(&["user", "list"]).fine(), "juliet@localhost\n", "a server finds them");
     // It may be the database of the server that the backup was made of.
     let refused = second();
     for arguments in [&["restore", "b.tar.gz"][..], &["restore", "--replace", "b.tar.gz"]] {
-        refused.run(arguments).failed(1, "isn't empty");
-        refused.run(arguments).failed(1, "--to URL");
+        refused.run(arguments).expect_failure(1, "isn't empty");
+        refused.run(arguments).expect_failure(1, "--to URL");
     }
     assert_eq!(fs::read_dir(refused.path("rookery-data")).expect("a folder").count(), 1, "the lock alone");
     assert_eq!(restored.run(&["user", "list"]).fine(), "juliet@localhost\n");
@@ -356,7 +356,7 @@ pub fn a_backup_goes_where_its_configuration_wants_it<D: Databases>(databases: &
 }
 
 /// Returns an address as people see it.
-fn shown(address: &str) -> String {
+fn show(address: &str) -> String {
     EndAddress::parse(address).expect("an address").to_string()
 }
 
@@ -404,7 +404,7 @@ pub fn searches_have_an_index_where_that_is_wanted<D: Databases>(databases: &D) 
     let indexed = &format!("{}\nsearch = \"index\"", D::KEYS);
     let rig_of = |address: &str| rig(address, indexed);
     let never = format!("{indexed}\nmigrate = \"never\"");
-    rig(&address, &never).run(&["serve"]).failed(78, "store migrate");
+    rig(&address, &never).run(&["serve"]).expect_failure(78, "store migrate");
     let (server, _) = rig_of(&address).serve();
     drop(server);
     let planned = rig_of(&address).run(&["store", "migrate", "--dry-run"]).fine();

@@ -34,7 +34,7 @@ fn what_is_wrong_is_named() {
     let rig = CliRig::new();
     let wrong = |text: &str, words: &str| {
         rig.write("rookery.toml", &format!("{FREE_PORTS}{text}"));
-        rig.run(&[]).failed(78, words);
+        rig.run(&[]).expect_failure(78, words);
     };
     // After the name of the table.
     let line = FREE_PORTS.lines().count() + 2;
@@ -57,7 +57,7 @@ fn a_taken_port_keeps_a_server_from_starting_now() {
     let checked = rig.run(&["check"]);
     assert_eq!(checked.code, 75, "{}", checked.all());
     assert!(checked.out.contains(&format!("blocked  ports          cannot listen on {address}")), "{}", checked.out);
-    rig.run(&[]).failed(75, "change `listen` in [dpm]");
+    rig.run(&[]).expect_failure(75, "change `listen` in [dpm]");
 }
 
 /// Returns an address of this machine that nobody listens on, for a server that is about to start.
@@ -123,7 +123,7 @@ fn files_of_grpc_are_tried_by_a_check_and_by_a_start() {
         rig.write("rookery.toml", &format!("{FREE_PORTS}{DEMO}grpc = \"{address}\"\n{keys}"));
         let checked = rig.run(&["check"]);
         assert!(checked.code == 78 && checked.out.contains(words), "{}", checked.all());
-        rig.run(&[]).failed(78, words);
+        rig.run(&[]).expect_failure(78, words);
     }
     rig.write("rookery.toml", &format!("{FREE_PORTS}{DEMO}grpc = \"0.0.0.0:{}\"\n", address.port()));
     let checked = rig.run(&["check"]);
@@ -139,9 +139,9 @@ fn the_example_database_is_a_good_one_and_mistakes_have_their_place() {
     assert!(checked.contains("devices.toml: devices 1, front-ends 1, recorded readings 1"), "{checked}");
     rig.write("devices.toml", &example.replace("ssdn = \"000042003f210000\"", "ssdn = \"42\""));
     let place = ", device.reading.ssdn: sixteen hexadecimal digits";
-    rig.run(&["dpm", "database", "check", "devices.toml"]).failed(78, place);
+    rig.run(&["dpm", "database", "check", "devices.toml"]).expect_failure(78, place);
     rig.write("devices.toml", "");
-    rig.run(&["dpm", "--database", "devices.toml"]).failed(78, "rookery dpm database example");
+    rig.run(&["dpm", "--database", "devices.toml"]).expect_failure(78, "rookery dpm database example");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn readings_are_read_and_watched_from_the_command_line() {
     assert_eq!(of("M|OUTTMP"), "M|OUTTMP@I on, ready, not remote, positive, not ramp");
     let failed = rig.run(&["dpm", "get", "Z:NOSUCH", "--from", address]);
     assert_eq!((failed.code, failed.out.trim()), (1, "Z:NOSUCH@I [16 -13] DBM_NOPROP"), "{}", failed.all());
-    rig.run(&["dpm", "get", "nothing at all", "--from", address]).failed(1, "nothing at all: [17 -24]");
+    rig.run(&["dpm", "get", "nothing at all", "--from", address]).expect_failure(1, "nothing at all: [17 -24]");
     let watched = rig.run(&["dpm", "monitor", "G:COUNTR@p,100", "--count", "3", "--from", address]).fine();
     let counted: Vec<f64> = watched.lines().filter_map(|line| line.split(' ').nth(2)?.parse().ok()).collect();
     assert!(counted.len() == 3 && counted.is_sorted(), "{watched}");
@@ -187,9 +187,9 @@ fn tables_become_a_database() {
     let checked = rig.run(&["dpm", "database", "check", &file]).fine();
     assert!(checked.contains("devices 1, front-ends 1"), "{checked}");
     // An error names the table and its row, whichever side finds it.
-    rig.run_with(&import, &devices.replace("MUONFE", "NOBODY")).failed(78, "standard input: line 2");
+    rig.run_with(&import, &devices.replace("MUONFE", "NOBODY")).expect_failure(78, "standard input: line 2");
     rig.run_with(&import, &devices.replace("reading.ssdn", "reading.sdn"))
-        .failed(78, "standard input: line 1, reading.sdn: there is no such key");
+        .expect_failure(78, "standard input: line 1, reading.sdn: there is no such key");
 }
 
 #[test]

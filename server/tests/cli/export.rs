@@ -136,8 +136,8 @@ fn an_export_is_imported_as_it_was() {
     // What exists is left alone, accounts as well as files.
     other
         .run(&["user", "import", "first.xml", "--allow-short"])
-        .failed(1, "juliet@localhost already exists and is left alone");
-    other.run(&["user", "export", "localhost", "second.xml"]).failed(1, "second.xml");
+        .expect_failure(1, "juliet@localhost already exists and is left alone");
+    other.run(&["user", "export", "localhost", "second.xml"]).expect_failure(1, "second.xml");
 }
 
 #[test]
@@ -160,12 +160,13 @@ fn broken_files_are_told_with_their_line() {
         "broken.xml",
         "<server-data xmlns='urn:xmpp:pie:0'>\n<host jid='localhost'>\n<user name='a' password='secret'>\n</host>",
     );
-    rig.run(&["user", "import", "broken.xml", "--allow-short"]).failed(1, "broken.xml:4: ");
+    rig.run(&["user", "import", "broken.xml", "--allow-short"]).expect_failure(1, "broken.xml:4: ");
     rig.write("short.xml", "<server-data xmlns='urn:xmpp:pie:0'>\n<host jid='localhost'>\n");
-    rig.run(&["user", "import", "short.xml", "--allow-short"]).failed(1, "short.xml:3: ");
+    rig.run(&["user", "import", "short.xml", "--allow-short"]).expect_failure(1, "short.xml:3: ");
     rig.write("other.xml", "<html/>");
-    rig.run(&["user", "import", "other.xml", "--allow-short"]).failed(1, "this is not an export of accounts");
-    rig.run(&["user", "export", "nobody@localhost", "nobody.xml"]).failed(1, "there is no account nobody@localhost");
+    rig.run(&["user", "import", "other.xml", "--allow-short"]).expect_failure(1, "this is not an export of accounts");
+    rig.run(&["user", "export", "nobody@localhost", "nobody.xml"])
+        .expect_failure(1, "there is no account nobody@localhost");
     assert!(!rig.path("nobody.xml").exists());
 }
 

@@ -27,7 +27,7 @@ impl Fail2ban {
     fn unpack(rig: &CliRig) -> Fail2ban {
         rookery_needs::programs(&[("python3", "python3")]);
         let folder = rig.path("fail2ban");
-        rookery_needs::unpacked("fail2ban", &folder);
+        rookery_needs::unpack("fail2ban", &folder);
         let ours = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/fail2ban"));
         for file in ["filter.d/rookery.conf", "jail.d/rookery.conf"] {
             std::fs::copy(ours.join(file), folder.join("etc/fail2ban").join(file)).expect("copied");
@@ -48,7 +48,7 @@ impl Fail2ban {
     }
 
     /// Returns the addresses that the filter finds in a log, with the number of lines of each.
-    fn found(&self, log: &str, mode: &str) -> BTreeMap<String, usize> {
+    fn find_addresses(&self, log: &str, mode: &str) -> BTreeMap<String, usize> {
         let file = self.folder.join("log");
         std::fs::write(&file, log).expect("written");
         let filter = format!("rookery[mode={mode}]");
@@ -151,7 +151,7 @@ mod test {
             ];
             let mut expected: BTreeMap<String, usize> =
                 expected.into_iter().map(|(address, lines)| (address.to_owned(), lines)).collect();
-            assert_eq!(fail2ban.found(&log, "normal"), expected, "{format}: {log}");
+            assert_eq!(fail2ban.find_addresses(&log, "normal"), expected, "{format}: {log}");
             // The lines as in syslog's file.
             let bare = |line: &str| match line.split_once("Z ") {
                 Some((_, rest)) if format == "text" => rest.trim_start().to_owned(),
@@ -159,9 +159,9 @@ mod test {
             };
             let syslog: String =
                 log.lines().map(|line| format!("Nov 24 04:03:19 host rookery[12]: {}\n", bare(line))).collect();
-            assert_eq!(fail2ban.found(&syslog, "normal"), expected, "{format}: {syslog}");
+            assert_eq!(fail2ban.find_addresses(&syslog, "normal"), expected, "{format}: {syslog}");
             expected.insert("203.0.113.77".to_owned(), 1);
-            assert_eq!(fail2ban.found(&log, "aggressive"), expected, "{format}: {log}");
+            assert_eq!(fail2ban.find_addresses(&log, "aggressive"), expected, "{format}: {log}");
         }
     }
 

@@ -26,7 +26,7 @@ fn with(statements: &str) -> CliRig {
     rig
 }
 
-fn exported(rig: &CliRig, name: &str) -> String {
+fn export(rig: &CliRig, name: &str) -> String {
     rig.run(&["user", "export", &format!("{name}@localhost"), &format!("{name}.xml")]).fine();
     fs::read_to_string(rig.path(&format!("{name}.xml"))).expect("an export")
 }
@@ -65,10 +65,10 @@ fn keys_of_every_type_come_from_ejabberd() {
         assert!(ended.err.contains(told), "{told} is not in\n{}", ended.err);
     }
     has(
-        &exported(&rig, "both"),
+        &export(&rig, "both"),
         &["mechanism='SCRAM-SHA-1'", "mechanism='SCRAM-SHA-256'", stored_1, server_256, "<iter-count>4096"],
     );
-    has(&exported(&rig, "plain"), &["mechanism='SCRAM-SHA-512'"]);
+    has(&export(&rig, "plain"), &["mechanism='SCRAM-SHA-512'"]);
     // Again: what is there is left alone.
     let again = rig.run(&[
         "user",
@@ -105,7 +105,7 @@ fn what_ejabberd_keeps_comes_along() {
             SELECT 'juliet', 1278803305000000 + (i / 3) * 1000000, '<message xmlns=''jabber:client'' from=''romeo@far.example/o'' to=''juliet@localhost''><body>' || i || '</body></message>' FROM n",
     );
     rig.run(&["user", "import", "--from", "sqlite:other.db", "--schema", "ejabberd", "--allow-short"])
-        .failed(1, "name it with --domain");
+        .expect_failure(1, "name it with --domain");
     let ended = rig.run(&[
         "user",
         "import",
@@ -123,7 +123,7 @@ fn what_ejabberd_keeps_comes_along() {
     {
         assert!(ended.err.contains(told), "{told} is not in\n{}", ended.err);
     }
-    let exported = exported(&rig, "juliet");
+    let exported = export(&rig, "juliet");
     has(
         &exported,
         &[
@@ -169,7 +169,7 @@ pub fn archive_of_a_microsecond() -> Vec<String> {
 pub fn expect_every_message(rig: &CliRig, address: &str) {
     let ended = rig.run(&["user", "import", "--from", address, "--schema", "ejabberd", "--domain", "localhost"]);
     assert!(ended.out.contains("1 account imported"), "{ended:?}");
-    assert_eq!(bodies(&exported(rig, "juliet")), (1..=AT_ONCE).collect::<Vec<_>>());
+    assert_eq!(bodies(&export(rig, "juliet")), (1..=AT_ONCE).collect::<Vec<_>>());
 }
 
 /// Returns the numbers in the messages of an exported archive.
@@ -212,8 +212,8 @@ fn keys_and_rosters_come_from_mongooseim() {
     ] {
         assert!(ended.err.contains(told), "{told} is not in\n{}", ended.err);
     }
-    has(&exported(&rig, "many"), &[stored, stored_256]);
-    let one = exported(&rig, "one");
+    has(&export(&rig, "many"), &[stored, stored_256]);
+    let one = export(&rig, "one");
     has(
         &one,
         &[
@@ -233,12 +233,12 @@ fn wrong_databases_are_told() {
         rig.run(&["user", "import", "--from", "other.db", "--schema", schema, "--domain", "localhost", "--allow-short"])
     };
     import("prosody")
-        .failed(1, "sqlite:other.db: there is no table \"prosody\" in it, so it isn't a database of Prosody");
-    import("mongooseim").failed(1, "its table \"users\" isn't that of MongooseIM");
+        .expect_failure(1, "sqlite:other.db: there is no table \"prosody\" in it, so it isn't a database of Prosody");
+    import("mongooseim").expect_failure(1, "its table \"users\" isn't that of MongooseIM");
     import("ejabberd").fine();
     rig.run(&["user", "import", "--from", "missing.db", "--schema", "prosody", "--allow-short"])
-        .failed(1, "missing.db");
-    rig.run(&["user", "import", "--from", "other.db", "--allow-short"]).failed(2, "--schema");
-    rig.run(&["user", "import", "--allow-short"]).failed(2, "<FILE>");
+        .expect_failure(1, "missing.db");
+    rig.run(&["user", "import", "--from", "other.db", "--allow-short"]).expect_failure(2, "--schema");
+    rig.run(&["user", "import", "--allow-short"]).expect_failure(2, "<FILE>");
     assert!(!rig.path("missing.db").exists());
 }

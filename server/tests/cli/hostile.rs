@@ -5,8 +5,8 @@ use std::io::Write;
 use std::net::TcpStream;
 
 use rookery_needs::impostor::{
-    END_OF_ROWS, LOGGED_IN, ONE_COLUMN, ROW, answer, answer_alike, columns, countless_columns, done, fall_silent,
-    greeting, impostor, packet, row,
+    END_OF_ROWS, LOGGED_IN, ONE_COLUMN, ROW, answer, answer_alike, columns, countless_columns, fall_silent, greeting,
+    impostor, ok_packet, packet, row,
 };
 
 use super::databases::rig;
@@ -41,13 +41,13 @@ fn a_start_on_what_is_no_database_says_so_and_whether_to_try_again() {
             scope.spawn(move || {
                 let address = format!("{scheme}://rookery:secret@127.0.0.1:{}/chat", impostor(speak));
                 let rig = rig(&address, "");
-                rig.run(&["serve"]).failed(code, words);
+                rig.run(&["serve"]).expect_failure(code, words);
                 let checked = rig.run(&["check"]);
                 // The standard library reports an abort, on standard error.
                 let told = [&checked.out, &checked.err].iter().any(|text| text.contains(words));
                 assert!(checked.code == code && told, "{words}: {checked:?}");
                 assert!(!checked.out.contains("secret"), "{checked:?}");
-                rig.run(&["user", "list"]).failed(code, words);
+                rig.run(&["user", "list"]).expect_failure(code, words);
             });
         }
     });
@@ -111,7 +111,7 @@ fn ask_for_a_file(mut client: TcpStream) {
     log_in(&mut client);
     answer(&mut client, &packet(1, b"\xFB/etc/passwd"));
     // An empty packet, in place of the file.
-    answer(&mut client, &done(3, true));
+    answer(&mut client, &ok_packet(3, true));
     fall_silent(&mut client);
 }
 
@@ -131,7 +131,7 @@ fn give_everything_mariadbs_answer(mut client: TcpStream) {
 /// Performs the login of a client, as a MariaDB.
 fn log_in(client: &mut TcpStream) {
     drop(client.write_all(&greeting()));
-    answer(client, &done(2, true));
+    answer(client, &ok_packet(2, true));
 }
 
 /// Returns the answer of a MariaDB that can be written to.

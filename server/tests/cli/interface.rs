@@ -112,7 +112,7 @@ mod test {
             let last = person.last_words();
             assert!(last.contains("<system-shutdown"), "{last}");
         }
-        let (code, log) = running.server.ended();
+        let (code, log) = running.server.wait();
         assert_eq!(code, Some(0), "{log}");
     }
 

@@ -7,21 +7,22 @@ fn links_are_made_unless_the_configuration_forbids_them() {
     let rig = CliRig::new();
     let with = |tables: &str| rig.write("rookery.toml", &format!("{FREE_PORTS}{tables}"));
     with("[modules.register]\nenabled = false\n");
-    rig.run(&["user", "invite", "localhost"]).failed(1, "links need the module `register`");
+    rig.run(&["user", "invite", "localhost"]).expect_failure(1, "links need the module `register`");
     with("[domain.localhost.login]\nanonymous = true\n");
-    rig.run(&["user", "invite", "localhost"]).failed(1, "[domain.\"localhost\".login] says who has an account there");
+    rig.run(&["user", "invite", "localhost"])
+        .expect_failure(1, "[domain.\"localhost\".login] says who has an account there");
     with("");
     let link = rig.run(&["user", "invite", "localhost"]).fine();
     assert!(link.starts_with("xmpp:localhost?register;preauth=") && link.trim_end().len() == 58, "{link}");
     let named = rig.run(&["user", "invite", "romeo@localhost", "--days", "1"]).fine();
     assert!(named.starts_with("xmpp:romeo@localhost?register;preauth="), "{named}");
     assert_ne!(link, rig.run(&["user", "invite", "localhost"]).fine());
-    rig.run(&["user", "reset-link", "romeo@localhost"]).failed(1, "there is no account romeo@localhost");
+    rig.run(&["user", "reset-link", "romeo@localhost"]).expect_failure(1, "there is no account romeo@localhost");
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "secret\n").fine();
-    rig.run(&["user", "invite", "romeo@localhost"]).failed(1, "romeo@localhost already exists");
+    rig.run(&["user", "invite", "romeo@localhost"]).expect_failure(1, "romeo@localhost already exists");
     let reset = rig.run(&["user", "reset-link", "romeo@localhost"]).fine();
     assert!(reset.starts_with("xmpp:romeo@localhost?register;preauth="), "{reset}");
-    rig.run(&["user", "invite", "example.org"]).failed(1, "a domain of this server");
+    rig.run(&["user", "invite", "example.org"]).expect_failure(1, "a domain of this server");
 }
 
 #[test]

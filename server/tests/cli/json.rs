@@ -111,5 +111,5 @@ fn a_setup_is_an_object() {
     assert!(made[0]["invitation"].as_str().is_some_and(|link| link.contains("invite")), "{made:?}");
     assert!(made[0]["records"].as_array().is_some_and(|records| !records.is_empty()), "{made:?}");
     assert!(rig.path("data/rookery.toml").exists());
-    rig.run(&["setup", "example.org", "--data-dir", "more", "--json", "--wait"]).failed(2, "--wait");
+    rig.run(&["setup", "example.org", "--data-dir", "more", "--json", "--wait"]).expect_failure(2, "--wait");
 }

@@ -69,11 +69,11 @@ fn the_newest_lines_are_shown_and_those_that_come() {
 
     let warnings = rig.run(&["log", "--level", "warn"]).fine();
     assert!(!warnings.contains("a session has begun"), "{warnings}");
-    rig.run(&["log", "--level", "loud"]).failed(1, "a level is one of: error, warn, info, debug, trace");
+    rig.run(&["log", "--level", "loud"]).expect_failure(1, "a level is one of: error, warn, info, debug, trace");
     assert_eq!(server.stop(), 0);
     // It ends with the server.
     assert!(all.child.wait().expect("an end").code().is_some());
-    rig.run(&["log"]).failed(1, "no server is running in ");
+    rig.run(&["log"]).expect_failure(1, "no server is running in ");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn few_follow_at_a_time() {
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     let mut followers: Vec<_> = (0..4).map(|_| Follower::new(&rig, &[])).collect();
     followers.iter_mut().for_each(|follower| drop(follower.until(" ")));
-    rig.run(&["log", "--follow"]).failed(1, "4 commands already follow the log");
+    rig.run(&["log", "--follow"]).expect_failure(1, "4 commands already follow the log");
     // Other commands still work.
     rig.run(&["status"]).fine();
     rig.run(&["log"]).fine();
@@ -133,8 +133,9 @@ fn a_level_is_raised_for_a_while_and_that_is_noted() {
         }
         told = now;
     }
-    rig.run(&["log", "level", "hyper", "trace"]).failed(1, "\"hyper\" isn't a module");
-    rig.run(&["log", "level", "rookery_web", "loud"]).failed(1, "\"loud\" isn't a level");
-    rig.run(&["log", "level", "rookery_web", "debug", "--for", "2d"]).failed(2, "a time such as 90s, 10m or 2h");
+    rig.run(&["log", "level", "hyper", "trace"]).expect_failure(1, "\"hyper\" isn't a module");
+    rig.run(&["log", "level", "rookery_web", "loud"]).expect_failure(1, "\"loud\" isn't a level");
+    rig.run(&["log", "level", "rookery_web", "debug", "--for", "2d"])
+        .expect_failure(2, "a time such as 90s, 10m or 2h");
     assert!(server.log().contains(act));
 }

@@ -74,7 +74,7 @@ fn an_administrator_can_migrate_it() {
     }
     let address = SERVER.database();
     let rig = rig(&address, "connections = 2\nmigrate = \"never\"");
-    rig.run(&["serve"]).failed(78, "schema");
+    rig.run(&["serve"]).expect_failure(78, "schema");
     let statements = rig.run(&["store", "migrate", "--sql"]).fine();
     SERVER.sql(&address, &statements).expect("a schema");
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();

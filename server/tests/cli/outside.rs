@@ -117,8 +117,8 @@ fn another_name_server_is_asked_and_private_addresses_lead_nobody_here() {
     );
     let ended = rig.run(&["check", "--outside", "--via", "other.example", "--name-server", &address]);
     assert!(ended.out.contains("other.example can't be asked: no server is running"), "{}", ended.all());
-    rig.run(&["check", "--via", "other.example"]).failed(2, "--outside");
-    rig.run(&["check", "--live", "--outside"]).failed(2, "cannot be used with");
+    rig.run(&["check", "--via", "other.example"]).expect_failure(2, "--outside");
+    rig.run(&["check", "--live", "--outside"]).expect_failure(2, "cannot be used with");
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn run(program: &str, arguments: &[&Path]) -> String {
 }
 
 /// Makes the package of the built binary, and returns its file.
-fn made(rig: &CliRig) -> PathBuf {
+fn make_package(rig: &CliRig) -> PathBuf {
     rookery_needs::programs(&[("dpkg-deb", "dpkg"), ("objdump", "binutils"), ("gzip", "gzip"), ("npm", "npm")]);
     let script = Path::new(ROOT).join("packaging/deb");
     let made = run(script.to_str().expect("a path"), &[Path::new(env!("CARGO_BIN_EXE_rookery")), &rig.path("made")]);
@@ -39,7 +39,7 @@ mod test {
 
     pub fn lintian_finds_no_mistake() {
         let rig = CliRig::empty();
-        let package = made(&rig);
+        let package = make_package(&rig);
         rookery_needs::programs(&[("lintian", "lintian"), ("md5sum", "coreutils")]);
         let (tree, small) = (rig.path("tree"), rig.path("small.deb"));
         run("dpkg-deb", &[Path::new("--raw-extract"), &package, &tree]);
@@ -63,7 +63,7 @@ mod test {
 #[test]
 fn the_package_is_whole() {
     let rig = CliRig::empty();
-    let (root, package) = (Path::new(ROOT), &*made(&rig));
+    let (root, package) = (Path::new(ROOT), &*make_package(&rig));
 
     let control = run("dpkg-deb", &[Path::new("--info"), package]);
     for words in [

@@ -42,7 +42,7 @@ impl Person {
             cache: SaltedPasswords::new(),
         };
         let (mut socket, mut out) = (connect(said, "(STARTTLS"), Vec::new());
-        let mut session = ClientSession::unopened(&Arc::new(terms), name.to_owned());
+        let mut session = ClientSession::without_header(&Arc::new(terms), name.to_owned());
         earlier.into_iter().for_each(|earlier| session.go_on_with(earlier));
         session.open(&mut out);
         socket.write_all(&out).expect("written");

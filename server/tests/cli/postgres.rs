@@ -65,7 +65,7 @@ fn settings_that_lose_messages_and_keys_that_are_wrong_are_told() {
     if is_left_out() {
         return;
     }
-    rig(&CLUSTER.database(), "").run(&["serve"]).failed(78, "fsync is off");
+    rig(&CLUSTER.database(), "").run(&["serve"]).expect_failure(78, "fsync is off");
     for (keys, expected) in [
         ("url = \"oracle://chat\"", "the server doesn't know this database"),
         ("tls = \"maybe\"", "\"verify\" or \"off\""),
@@ -73,8 +73,8 @@ fn settings_that_lose_messages_and_keys_that_are_wrong_are_told() {
     ] {
         let rig = CliRig::new();
         rig.write("rookery.toml", &format!("{FREE_PORTS}\n[store]\n{keys}\n"));
-        rig.run(&["check"]).failed(78, "");
-        rig.run(&["serve"]).failed(78, expected);
+        rig.run(&["check"]).expect_failure(78, "");
+        rig.run(&["serve"]).expect_failure(78, expected);
     }
 }
 
@@ -96,9 +96,9 @@ fn the_password_comes_from_a_file() {
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
     rig.write("password", "wrong\n");
-    rig.run(&["user", "list"]).failed(78, "password authentication failed");
+    rig.run(&["user", "list"]).expect_failure(78, "password authentication failed");
     fs::write(rig.path("authority.pem"), "nothing").expect("a file");
-    rig.run(&["user", "list"]).failed(78, "there is no certificate in it");
+    rig.run(&["user", "list"]).expect_failure(78, "there is no certificate in it");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn there_is_one_profile_at_a_time_and_it_ends_with_the_one_who_wants_it() {
     loop {
         let other = short();
         if other.code != 0 {
-            other.failed(1, "another profile is being recorded");
+            other.expect_failure(1, "another profile is being recorded");
             break;
         }
         if long.try_wait().expect("a state").is_some() {
@@ -98,6 +98,6 @@ fn two_profiles_are_compared() {
     assert!(picture.contains("route: 150 samples, 75.0 %, +25.0 points"), "{picture}");
     rig.write("wrong.folded", "no count\n");
     rig.run(&["profile", "compare", "before.folded", "wrong.folded"])
-        .failed(1, "wrong.folded: line 1: it doesn't end with a count");
-    rig.run(&["profile"]).failed(1, "there is no data folder");
+        .expect_failure(1, "wrong.folded: line 1: it doesn't end with a count");
+    rig.run(&["profile"]).expect_failure(1, "there is no data folder");
 }

@@ -16,7 +16,7 @@ mod test {
     pub fn promtool_finds_no_mistake() {
         let rig = plain();
         let folder = rig.path("prometheus");
-        rookery_needs::unpacked("prometheus", &folder);
+        rookery_needs::unpack("prometheus", &folder);
         let check = |what: &str, file: Option<&Path>, page: &str| {
             let mut command = Command::new(folder.join("usr/bin/promtool"));
             command

@@ -139,7 +139,7 @@ impl RigServer {
     }
 
     /// Waits until the server has ended by itself, and returns its exit code and log.
-    pub fn ended(mut self) -> (Option<i32>, String) {
+    pub fn wait(mut self) -> (Option<i32>, String) {
         let mut text = String::new();
         self.child.stderr.take().expect("its errors").read_to_string(&mut text).expect("text");
         (self.child.wait().expect("an end").code(), text)
@@ -172,7 +172,7 @@ impl RigEnded {
 
     /// Checks that the command failed with this code, and with this on standard error.
     #[track_caller]
-    pub fn failed(self, code: i32, words: &str) {
+    pub fn expect_failure(self, code: i32, words: &str) {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);
         assert!(self.err.contains(words), "{:?} is not in:\n{}", words, self.err);
     }

@@ -74,7 +74,7 @@ fn the_rules_of_the_domain_that_calls_are_told() {
         assert!(ended.out.contains(first) && ended.out.contains(&last), "{arguments:?}: {}", ended.all());
     }
     rig.run(&["s2s", "good.example", "--from", "nobody.example"])
-        .failed(1, "\"nobody.example\" is neither a domain of this server nor a service of one");
+        .expect_failure(1, "\"nobody.example\" is neither a domain of this server nor a service of one");
 }
 
 #[test]

@@ -183,7 +183,7 @@ fn a_server_is_set_up_once() {
     assert!(said.contains("rookery user invite chat.example.org --data-dir data"), "{said}");
     assert!(said.contains("█"), "there is a code for phones:\n{said}");
 
-    setup(&rig, &dns, &[]).failed(1, "data/rookery.toml is there already and stays as it is");
+    setup(&rig, &dns, &[]).expect_failure(1, "data/rookery.toml is there already and stays as it is");
     assert_eq!(fs::read_to_string(rig.path("data/rookery.toml")).expect("the same"), text);
 }
 
@@ -215,10 +215,10 @@ fn it_waits_for_dns_if_it_is_asked_to() {
 #[test]
 fn what_is_no_domain_or_name_is_refused() {
     let rig = CliRig::empty();
-    rig.run(&["setup", "192.0.2.1", "--data-dir", "data"]).failed(1, "isn't a domain like example.org");
+    rig.run(&["setup", "192.0.2.1", "--data-dir", "data"]).expect_failure(1, "isn't a domain like example.org");
     rig.run(&["setup", "a.example", "--admin", "x@b.example", "--data-dir", "data"])
-        .failed(1, "x@b.example is not an address in a.example");
-    rig.run(&["setup", "a.example", "--dns", "nonsense"]).failed(2, "an address such as 9.9.9.9");
+        .expect_failure(1, "x@b.example is not an address in a.example");
+    rig.run(&["setup", "a.example", "--dns", "nonsense"]).expect_failure(2, "an address such as 9.9.9.9");
     assert!(!rig.path("data").exists());
 }
 

@@ -37,7 +37,7 @@ fn what_is_slow_follows_from_the_configuration() {
     rig.run(&["reload"]).fine();
     assert!(rig.run(&["slow"]).fine().contains("slow_ms in [instruments] is 0"));
     assert_eq!(server.stop(), 0);
-    rig.run(&["slow"]).failed(1, "no server is running in ");
+    rig.run(&["slow"]).expect_failure(1, "no server is running in ");
 }
 
 #[test]

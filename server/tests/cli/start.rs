@@ -111,7 +111,8 @@ fn operator_files_are_used_and_left_alone() {
 fn a_folder_has_one_server() {
     let rig = CliRig::fresh();
     let (server, _) = rig.serve();
-    rig.run(&[]).failed(1, &format!("a server (process {}) is already running in ./rookery-data", server.pid()));
+    rig.run(&[])
+        .expect_failure(1, &format!("a server (process {}) is already running in ./rookery-data", server.pid()));
     let checked = rig.run(&["check"]).all();
     assert!(checked.contains(&format!("the server is running (process {})", server.pid())), "{checked}");
 }
@@ -136,7 +137,7 @@ fn a_start_that_fails_leaves_nothing_behind() {
         "rookery.toml",
         &format!("[listen]\nc2s = [\"{address}\"]\nc2s_tls = []\nweb = []\nweb_tls = []\nbytestreams = []\n"),
     );
-    rig.run(&["serve"]).failed(75, &format!("cannot listen on {address}"));
+    rig.run(&["serve"]).expect_failure(75, &format!("cannot listen on {address}"));
     assert!(!rig.path("rookery-data/rookery.db").exists(), "no account whose password nobody has seen");
     drop(taken);
     assert!(rig.serve().1.contains("Password"));
@@ -146,7 +147,7 @@ fn a_start_that_fails_leaves_nothing_behind() {
 fn a_file_in_place_of_the_folder_is_named() {
     let rig = CliRig::fresh();
     rig.write("rookery-data", "");
-    rig.run(&[]).failed(78, "the data folder ./rookery-data can't be created");
+    rig.run(&[]).expect_failure(78, "the data folder ./rookery-data can't be created");
     let checked = rig.run(&["check"]);
     assert_eq!(checked.code, 78);
     assert!(checked.out.contains("./rookery-data is a file, not a folder"), "{}", checked.out);

@@ -46,7 +46,7 @@ fn a_database_is_copied_and_compared() {
     assert!(copied.contains("accounts") && copied.contains("both are identical"), "{copied}");
     let compared = rig.run(&["store", "verify", "--to", "copy/rookery.db"]).fine();
     assert!(compared.contains("are identical"), "{compared}");
-    rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).failed(1, "rows in its table accounts");
+    rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).expect_failure(1, "rows in its table accounts");
     rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     let compared = rig.run(&["store", "verify", "--to", "sqlite:copy/rookery.db"]);
     assert!(compared.code == 1 && compared.out.contains("differs from the row 2 on"), "{compared:?}");
@@ -87,18 +87,20 @@ fn at_terminal(command: &Command) -> String {
 fn wrong_places_are_told() {
     let rig = CliRig::new();
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
-    rig.run(&["store", "copy", "--to", "mongodb://localhost/x"]).failed(1, "isn't a database that this server knows");
-    rig.run(&["store", "copy", "--to", "sqlite:./rookery-data/rookery.db"]).failed(1, "can't be copied to itself");
-    rig.run(&["store", "verify", "--to", "sqlite:nowhere.db"]).failed(1, "nowhere.db");
+    rig.run(&["store", "copy", "--to", "mongodb://localhost/x"])
+        .expect_failure(1, "isn't a database that this server knows");
+    rig.run(&["store", "copy", "--to", "sqlite:./rookery-data/rookery.db"])
+        .expect_failure(1, "can't be copied to itself");
+    rig.run(&["store", "verify", "--to", "sqlite:nowhere.db"]).expect_failure(1, "nowhere.db");
     let other = Connection::open(rig.path("other.db")).expect("a database");
     other.execute_batch("CREATE TABLE x (y)").expect("a table");
-    rig.run(&["store", "copy", "--to", "sqlite:other.db"]).failed(1, "of another program");
+    rig.run(&["store", "copy", "--to", "sqlite:other.db"]).expect_failure(1, "of another program");
     let (server, _) = rig.serve();
     rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"])
-        .failed(1, "stop it, or copy its current state with --live");
+        .expect_failure(1, "stop it, or copy its current state with --live");
     rig.run(&["store", "copy", "--live", "--to", "sqlite:copy/rookery.db"]).fine();
     let own = "sqlite:./rookery-data/rookery.db";
-    rig.run(&["store", "copy", "--from", "sqlite:copy/rookery.db", "--to", own]).failed(1, "stop it first");
+    rig.run(&["store", "copy", "--from", "sqlite:copy/rookery.db", "--to", own]).expect_failure(1, "stop it first");
     server.stop();
 }
 
@@ -111,7 +113,7 @@ fn a_copy_that_was_interrupted_is_no_database_yet() {
     copy.execute_batch("INSERT INTO counters VALUES ('copying', 1); DELETE FROM scram_keys")
         .expect("as if it were interrupted");
     drop(copy);
-    rig.run(&["--data-dir", "copy"]).failed(78, "was interrupted");
+    rig.run(&["--data-dir", "copy"]).expect_failure(78, "was interrupted");
     rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).fine();
     rig.run(&["store", "verify", "--to", "sqlite:copy/rookery.db"]).fine();
     assert_eq!(rig.run(&["--data-dir", "copy", "user", "list"]).fine(), "juliet@localhost\n");
@@ -121,11 +123,11 @@ fn a_copy_that_was_interrupted_is_no_database_yet() {
 fn who_must_not_change_tables_is_told_who_does() {
     let rig = old();
     rig.write("rookery.toml", &format!("{FREE_PORTS}[store]\nmigrate = \"never\"\n"));
-    rig.run(&[]).failed(78, "run `rookery store migrate`");
-    rig.run(&["user", "list"]).failed(78, "has schema version 8");
+    rig.run(&[]).expect_failure(78, "run `rookery store migrate`");
+    rig.run(&["user", "list"]).expect_failure(78, "has schema version 8");
     let planned = rig.run(&["store", "migrate", "--dry-run"]).fine();
     assert!(planned.contains("has schema version 8; ") && planned.contains(" steps lead to "), "{planned}");
-    rig.run(&["user", "list"]).failed(78, "has schema version 8");
+    rig.run(&["user", "list"]).expect_failure(78, "has schema version 8");
     let steps = rig.run(&["store", "migrate", "--sql"]).fine();
     assert!(steps.contains("-- version 9\n") && steps.contains("PRAGMA user_version = 9;"), "{steps}");
     let migrated = rig.run(&["store", "migrate"]).fine();
@@ -196,7 +198,7 @@ fn a_full_disk_doesnt_stop_an_update_but_damage_does() {
     let mut bytes = fs::read(&file).expect("the database");
     bytes[2 * 4096..4 * 4096].fill(0xff);
     fs::write(&file, bytes).expect("damaged");
-    rig.run(&["store", "migrate"]).failed(78, "the database is damaged: ./rookery-data/rookery.db");
+    rig.run(&["store", "migrate"]).expect_failure(78, "the database is damaged: ./rookery-data/rookery.db");
     let version: i64 = Connection::open(&file)
         .and_then(|database| database.query_row("PRAGMA user_version", [], |row| row.get(0)))
         .expect("a version");
@@ -220,9 +222,9 @@ fn the_release_before_uses_a_database_and_the_one_before_that_is_refused() {
     let told = format!("has schema version {} of a newer server; this one knows {this} and can use it", this + 1);
     assert!(rig.run(&["store", "migrate"]).fine().contains(&told));
     rig.serve().0.stop();
-    rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).failed(1, "written by a newer server");
+    rig.run(&["store", "copy", "--to", "sqlite:copy/rookery.db"]).expect_failure(1, "written by a newer server");
     note(this + 2, this + 1);
-    rig.run(&[]).failed(78, &format!("for servers that know version {} at least", this + 1));
+    rig.run(&[]).expect_failure(78, &format!("for servers that know version {} at least", this + 1));
 }
 
 #[test]

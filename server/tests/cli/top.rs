@@ -42,5 +42,5 @@ fn every_list_is_there_with_totals_and_rates() {
 #[test]
 fn without_a_server_there_is_nothing_to_watch() {
     let rig = CliRig::new();
-    rig.run(&["top", "--once"]).failed(1, "no server is running in ./rookery-data");
+    rig.run(&["top", "--once"]).expect_failure(1, "no server is running in ./rookery-data");
 }

@@ -101,12 +101,12 @@ fn contents_are_shown_by_wish_and_that_is_noted() {
 fn few_trace_at_a_time_and_within_bounds() {
     let rig = plain();
     let (_server, _) = rig.serve();
-    rig.run(&["trace", "localhost"]).failed(1, "localhost is served here");
-    rig.run(&["trace", "@"]).failed(1, "isn't an address");
-    rig.run(&["trace", "a@localhost", "--seconds", "0"]).failed(2, "0 is not in 1..=3600");
-    rig.run(&["trace", "a@localhost", "--stanzas", "100000"]).failed(2, "100000 is not in 1..=10000");
+    rig.run(&["trace", "localhost"]).expect_failure(1, "localhost is served here");
+    rig.run(&["trace", "@"]).expect_failure(1, "isn't an address");
+    rig.run(&["trace", "a@localhost", "--seconds", "0"]).expect_failure(2, "0 is not in 1..=3600");
+    rig.run(&["trace", "a@localhost", "--stanzas", "100000"]).expect_failure(2, "100000 is not in 1..=10000");
     let tracers: Vec<_> = (0..4).map(|_| Tracer::new(&rig, &["a@localhost"])).collect();
-    rig.run(&["trace", "a@localhost"]).failed(1, "4 traces are already running");
+    rig.run(&["trace", "a@localhost"]).expect_failure(1, "4 traces are already running");
     // Other commands still work.
     rig.run(&["status"]).fine();
     drop(tracers);
@@ -123,5 +123,5 @@ fn few_trace_at_a_time_and_within_bounds() {
 
 #[test]
 fn without_a_server_there_is_nothing_to_trace() {
-    CliRig::new().run(&["trace", "a@localhost"]).failed(1, "no server is running in ./rookery-data");
+    CliRig::new().run(&["trace", "a@localhost"]).expect_failure(1, "no server is running in ./rookery-data");
 }

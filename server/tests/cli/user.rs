@@ -11,17 +11,17 @@ fn accounts_come_and_go() {
     let rig = CliRig::new();
     assert_eq!(add(&rig, "Romeo@localhost", "secret").fine(), "added romeo@localhost\n");
     add(&rig, "juliet@localhost", "secret").fine();
-    add(&rig, "romeo@localhost", "other").failed(1, "romeo@localhost already exists");
+    add(&rig, "romeo@localhost", "other").expect_failure(1, "romeo@localhost already exists");
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
-    rig.run(&["user", "list", "example.org"]).failed(1, "example.org isn't a domain of this server");
+    rig.run(&["user", "list", "example.org"]).expect_failure(1, "example.org isn't a domain of this server");
     let changed =
         rig.run_with(&["user", "passwd", "romeo@localhost", "--password-stdin", "--allow-short"], "new\n").fine();
     assert!(changed.starts_with("set the password of romeo@localhost"), "{changed}");
     assert_eq!(rig.run(&["user", "remove", "romeo@localhost"]).fine(), "removed romeo@localhost\n");
     assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
-    rig.run(&["user", "remove", "romeo@localhost"]).failed(1, "there is no account romeo@localhost");
+    rig.run(&["user", "remove", "romeo@localhost"]).expect_failure(1, "there is no account romeo@localhost");
     let nobody = rig.run_with(&["user", "passwd", "romeo@localhost", "--password-stdin", "--allow-short"], "new\n");
-    nobody.failed(1, "there is no account romeo@localhost");
+    nobody.expect_failure(1, "there is no account romeo@localhost");
 }
 
 #[test]
@@ -36,13 +36,13 @@ fn a_running_server_is_no_obstacle() {
 #[test]
 fn what_cannot_be_an_account_is_refused() {
     let rig = CliRig::new();
-    add(&rig, "localhost", "x").failed(1, "has no name before an @");
-    add(&rig, "romeo@localhost/orchard", "x").failed(1, "write an account without one, as romeo@localhost");
+    add(&rig, "localhost", "x").expect_failure(1, "has no name before an @");
+    add(&rig, "romeo@localhost/orchard", "x").expect_failure(1, "write an account without one, as romeo@localhost");
     add(&rig, "romeo@example.org", "x")
-        .failed(1, "\"example.org\" isn't a domain of this server; its domains are: localhost");
-    add(&rig, "ro meo@localhost", "x").failed(1, "is not an address");
-    add(&rig, "romeo@localhost", "").failed(1, "the password is empty");
-    rig.run(&["user", "add"]).failed(2, "Usage:");
+        .expect_failure(1, "\"example.org\" isn't a domain of this server; its domains are: localhost");
+    add(&rig, "ro meo@localhost", "x").expect_failure(1, "is not an address");
+    add(&rig, "romeo@localhost", "").expect_failure(1, "the password is empty");
+    rig.run(&["user", "add"]).expect_failure(2, "Usage:");
     assert_eq!(rig.run(&["user", "list"]).fine(), "");
 }
 
@@ -53,13 +53,13 @@ fn short_passwords_are_refused_unless_the_operator_wants_one() {
     let rig = CliRig::new();
     let least = |rig: &CliRig, words: &str| {
         let say = |arguments: &[&str], input: &str| rig.run_with(&[&["user"], arguments].concat(), input);
-        say(&["add", "romeo@localhost", "--password-stdin"], "short\n").failed(1, words);
+        say(&["add", "romeo@localhost", "--password-stdin"], "short\n").expect_failure(1, words);
         say(&["add", "romeo@localhost", "--password-stdin", "--allow-short"], "short\n").fine();
-        say(&["passwd", "romeo@localhost", "--password-stdin"], "other\n").failed(1, words);
+        say(&["passwd", "romeo@localhost", "--password-stdin"], "other\n").expect_failure(1, words);
         say(&["passwd", "romeo@localhost", "--password-stdin", "--allow-short"], "other\n").fine();
-        say(&["import", "-"], "juliet@localhost,short\n").failed(1, words);
+        say(&["import", "-"], "juliet@localhost,short\n").expect_failure(1, words);
         let export = "<server-data xmlns='urn:xmpp:pie:0'><host jid='localhost'><user name='juliet' password='short'/></host></server-data>";
-        say(&["import", "-"], export).failed(1, words);
+        say(&["import", "-"], export).expect_failure(1, words);
         assert!(!rig.run(&["user", "list"]).fine().contains("juliet"));
         say(&["import", "-", "--allow-short"], export).fine();
         say(&["remove", "romeo@localhost"], "").fine();
@@ -189,13 +189,13 @@ fn accounts_come_and_go_through_pipes() {
     assert_eq!(imported, "3 accounts imported, 0 things left out\n");
     assert_eq!(rig.run(&["user", "list"]).fine(), other.run(&["user", "list"]).fine());
     let faults = other.run_with(&["user", "import", "-", "--allow-short"], "<server-data xmlns='urn:xmpp:pie:0'><");
-    faults.failed(1, "-:");
+    faults.expect_failure(1, "-:");
 }
 
 #[test]
 fn odd_files_do_no_harm() {
     let rig = CliRig::new();
-    rig.run(&["user", "import", "nowhere.csv", "--allow-short"]).failed(1, "nowhere.csv: ");
+    rig.run(&["user", "import", "nowhere.csv", "--allow-short"]).expect_failure(1, "nowhere.csv: ");
     rig.write("empty.csv", "");
     assert_eq!(rig.run(&["user", "import", "empty.csv", "--allow-short"]).fine(), "0 accounts added, 0 lines failed\n");
     std::fs::write(rig.path("bytes.csv"), b"\xEF\xBB\xBFa@localhost,x\nb\xFF@localhost,x\n").expect("written");

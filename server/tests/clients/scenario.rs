@@ -49,13 +49,13 @@ pub fn run_night() {
 fn succeeds(test: &str, program: impl Fn() -> Output) {
     let mut output = program();
     if output.status.code() == Some(OUT_OF_TIME) {
-        rookery_needs::tried_again(test, &said(&output));
+        rookery_needs::tried_again(test, &output_of(&output));
         output = program();
     }
-    assert!(output.status.success(), "{test}: {}\n{}", output.status, said(&output));
+    assert!(output.status.success(), "{test}: {}\n{}", output.status, output_of(&output));
 }
 
-fn said(output: &Output) -> String {
+fn output_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 

@@ -32,7 +32,7 @@ fn links_of_documents_lead_to_files_and_headings() {
     for path in tree.ending(".md") {
         for link in links(&tree.text(path)) {
             found += 1;
-            let target = if link.path.is_empty() { path.to_owned() } else { resolved(path, link.path) };
+            let target = if link.path.is_empty() { path.to_owned() } else { resolve(path, link.path) };
             if !tree.path(&target).exists() {
                 faults.push(format!("{path}: there is no {target}"));
             } else if let Some(anchor) = link.anchor
@@ -51,8 +51,8 @@ fn links_are_found_and_resolved() {
     let text = "See [a](../a.md#b-c), ![p](p.png) and [x](https://x.example/).\n```\n[n](no.md)\n```\n[h](#h)\n";
     let found: Vec<_> = links(text).into_iter().map(|link| (link.path, link.anchor)).collect();
     assert_eq!(found, [("../a.md", Some("b-c")), ("p.png", None), ("", Some("h"))]);
-    assert_eq!(resolved("doc/book/operating/calls.md", "../../limits.md"), "doc/limits.md");
-    assert_eq!(resolved("README.md", "doc/limits.md"), "doc/limits.md");
+    assert_eq!(resolve("doc/book/operating/calls.md", "../../limits.md"), "doc/limits.md");
+    assert_eq!(resolve("README.md", "doc/limits.md"), "doc/limits.md");
     let anchors = anchors("# The `server`, as it is\n```\n# no heading\n```\n## Who guesses\n");
     assert_eq!(anchors.into_iter().collect::<Vec<_>>(), ["the-server-as-it-is", "who-guesses"]);
 }
@@ -88,7 +88,7 @@ fn outside_of_code(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the path from the root for one that is relative to a document's folder.
-fn resolved(document: &str, path: &str) -> String {
+fn resolve(document: &str, path: &str) -> String {
     let mut parts: Vec<&str> = document.split('/').collect();
     parts.pop();
     for part in path.trim_end_matches('/').split('/') {

@@ -13,7 +13,7 @@ fn layouts_name_every_module_and_nothing_else() {
         let text = tree.text(path);
         let Some(layout) = layout(&text) else { continue };
         layouts += 1;
-        let (modules, named) = (modules(&text), named(&layout));
+        let (modules, named) = (modules(&text), named_modules(&layout));
         // A table beside the file, or in its folder, lists these modules.
         let beside = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let tables = [beside, path.trim_end_matches(".rs")].map(|folder| format!("{folder}/table.rs"));
@@ -79,7 +79,7 @@ fn modules(text: &str) -> BTreeSet<&str> {
 
 /// Returns the names in a layout that look like those of modules: one word in lower case between
 /// backticks.
-fn named(layout: &str) -> BTreeSet<String> {
+fn named_modules(layout: &str) -> BTreeSet<String> {
     let quoted = layout.split('`').skip(1).step_by(2);
     let names = quoted.map(|quoted| quoted.trim_start_matches("mod@").trim_end_matches('/'));
     let is_name = |name: &&str| {

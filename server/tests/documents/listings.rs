@@ -28,7 +28,7 @@ fn listings_are_up_to_date() {
                 "{path}: {source} doesn't say\n{}",
                 listing.text
             );
-            page = page.replacen(&fenced(&listing.text), &fenced(&text), 1);
+            page = page.replacen(&with_fence(&listing.text), &with_fence(&text), 1);
             fs::write(tree.path(path), &page).expect("a page that can be written");
         }
     }
@@ -77,6 +77,6 @@ fn is_in(lines: &str, text: &str) -> bool {
     format!("\n{text}").contains(&format!("\n{lines}"))
 }
 
-fn fenced(text: &str) -> String {
+fn with_fence(text: &str) -> String {
     format!("```rust\n{text}```\n")
 }

@@ -42,7 +42,7 @@ fn comments_of_functions_begin_with_a_verb() {
 
 #[test]
 fn comments_have_no_words_that_nobody_says() {
-    let faults = faults(|comment| unsaid(comment.text));
+    let faults = faults(|comment| find_unsaid(comment.text));
     assert!(faults.is_empty(), "{} comments:\n{}", faults.len(), faults.join("\n"));
 }
 
@@ -52,14 +52,14 @@ fn documents_have_no_words_that_nobody_says() {
     let mut faults = Vec::new();
     for path in tree.ending(".md").filter(|path| *path != STYLE) {
         let text = tree.text(path);
-        let lines = text.lines().enumerate().filter_map(|(number, line)| Some((number + 1, unsaid(line)?)));
+        let lines = text.lines().enumerate().filter_map(|(number, line)| Some((number + 1, find_unsaid(line)?)));
         faults.extend(lines.map(|(number, fault)| format!("{path}:{number}: {fault}")));
     }
     assert!(faults.is_empty(), "{} lines:\n{}", faults.len(), faults.join("\n"));
 }
 
 /// Returns an unidiomatic word of a line, unless it is quoted, and its replacement.
-fn unsaid(line: &str) -> Option<String> {
+fn find_unsaid(line: &str) -> Option<String> {
     let text = line.to_ascii_lowercase();
     let words: Vec<&str> = text.split(|c: char| !c.is_ascii_alphabetic() && c != '_').collect();
     let is_there = |phrase: &str| {

@@ -26,7 +26,7 @@ fn server_with(more: Vec<(&'static str, &'static str, Value)>) -> (Server, rooke
     ));
     juliet.all();
     server.advance(5_000);
-    let asked = server.left();
+    let asked = server.take_left();
     let (subscribe, items) = (&asked[0], &asked[1]);
     assert!(subscribe.text.contains("<subscribe") && subscribe.text.contains("node='bans'"), "{asked:?}");
     let id = id(items);
@@ -51,11 +51,11 @@ fn event(server: &Server, from: &str, items: &str) {
 
 /// Lets somebody try to enter, and returns whether that was refused.
 fn is_refused(server: &Server, who: &str) -> bool {
-    server.left();
+    server.take_left();
     server.incoming(&format!(
         "<presence from='{who}' to='{ROOM}/Nick'><x xmlns='http://jabber.org/protocol/muc'/></presence>"
     ));
-    let left = server.left();
+    let left = server.take_left();
     server.incoming(&format!("<presence type='unavailable' from='{who}' to='{ROOM}/Nick'/>"));
     assert!(!left.is_empty(), "no answer");
     let refusal = left.iter().find(|left| left.text.contains("<forbidden"));
@@ -107,7 +107,7 @@ fn a_change_of_a_list_is_known_on_all_nodes() {
     let options = vec![lists, ("rtbl", "local", Value::Switch(true))];
     let server = Server::with(Config { federates: true, options, shards: 4, nodes: 2, ..Config::default() });
     server.advance(5_000);
-    let asked = server.left();
+    let asked = server.take_left();
     let asked: Vec<_> = asked.iter().filter(|left| left.text.contains("<items ")).map(id).collect();
     assert_eq!(asked.len(), 2, "each node fetches the list");
     for id in asked {
@@ -154,7 +154,7 @@ fn a_list_that_fails_is_asked_for_again() {
     let server = Server::with(Config { federates: true, options: vec![("rtbl", "lists", lists)], ..Config::default() });
     server.advance(5_000);
     for _ in 0..2 {
-        let asked = server.left();
+        let asked = server.take_left();
         let items = asked.iter().find(|left| left.text.contains("<items ")).expect("a request");
         server.incoming(&format!(
             "<iq type='error' id='{}' from='lists.example' to='example.org'><error type='cancel'>\
@@ -162,10 +162,10 @@ fn a_list_that_fails_is_asked_for_again() {
             id(items)
         ));
         server.advance(10_000);
-        assert!(server.left().is_empty(), "not at once");
+        assert!(server.take_left().is_empty(), "not at once");
         server.advance(30_000);
     }
-    assert!(server.left().iter().any(|left| left.text.contains("<items ")));
+    assert!(server.take_left().iter().any(|left| left.text.contains("<items ")));
 }
 
 /// If the operator wants it, listed addresses are kept out of the whole server, not only of rooms.
@@ -182,9 +182,9 @@ fn listed_servers_stay_out_of_everything() {
         let heard = juliet.bodies();
         let expected = ["a@bad.example/r", "spam@x.example/r", "friend@x.example/r", "lists.example"];
         assert_eq!(heard, if servers { &expected[2..] } else { &expected[..] });
-        server.left();
+        server.take_left();
         juliet.send("<message id='m' to='a@bad.example' type='chat'><body>x</body></message>");
-        assert_eq!(server.left().is_empty(), servers);
+        assert_eq!(server.take_left().is_empty(), servers);
         let refused = juliet.all().iter().any(|found| found.attr("type") == Some("error"));
         assert_eq!(refused, servers, "who writes there is told");
     }

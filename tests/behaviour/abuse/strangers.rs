@@ -64,12 +64,12 @@ fn an_account_gets_so_much_from_strangers() {
         server.account("juliet");
         let _juliet = is_here.then(|| server.online("juliet/balcony"));
         comes(&server, "juliet@example.org", 4);
-        let left = server.left();
+        let left = server.take_left();
         assert_eq!(left.len(), 2);
         assert!(left.iter().all(|left| left.text.contains("resource-constraint")), "{left:?}");
         server.advance(60_000);
         comes(&server, "juliet@example.org", 1);
-        assert_eq!(server.left(), []);
+        assert_eq!(server.take_left(), []);
     }
 }
 
@@ -80,13 +80,13 @@ fn contacts_of_other_servers_pass() {
         let server = server(&[("received_per_minute", Value::Number(1)), ("refuse_remote", Value::Switch(refuses))]);
         let mut juliet = server.online("juliet/balcony");
         juliet.send("<presence type='subscribe' to='friend@x.example'/>");
-        server.left();
+        server.take_left();
         server.incoming("<presence from='friend@x.example' to='juliet@example.org' type='subscribed'/>");
         juliet.all();
         for is_here in [true, false] {
             if !is_here {
                 juliet.close();
-                server.left();
+                server.take_left();
             }
             for body in 0..5 {
                 server.incoming(&format!(
@@ -96,7 +96,7 @@ fn contacts_of_other_servers_pass() {
             let mut client = if is_here { None } else { Some(server.online("juliet/balcony")) };
             assert_eq!(client.as_mut().unwrap_or(&mut juliet).bodies(), ["0", "1", "2", "3", "4"]);
         }
-        assert!(server.left().iter().all(|left| !left.text.contains("<error")), "nothing was refused");
+        assert!(server.take_left().iter().all(|left| !left.text.contains("<error")), "nothing was refused");
     }
 }
 
@@ -110,7 +110,7 @@ fn an_operator_may_refuse_strangers() {
     let mut answers = Vec::new();
     for to in ["juliet@example.org", "away@example.org", "nobody@example.org"] {
         comes(&server, to, 1);
-        let left = server.left();
+        let left = server.take_left();
         assert_eq!(left.len(), 1, "{to}");
         answers.push(left[0].text.replace(to, "TO"));
     }
@@ -137,20 +137,20 @@ fn an_account_sends_so_much_to_strangers_of_other_servers() {
         error.is_some_and(|error| error.child_text("text", "urn:ietf:params:xml:ns:xmpp-stanzas").is_some())
     });
     assert_eq!(refused.count(), 20, "each is told why");
-    assert_eq!(server.left().len(), 60);
+    assert_eq!(server.take_left().len(), 60);
     // The account still reaches users of this server, and contacts elsewhere.
     say(&mut romeo, "juliet@example.org", 5);
     assert_eq!(juliet.bodies().len(), 5);
     say(&mut juliet, "u@x.example", 1);
-    assert_eq!(server.left().len(), 1, "others notice nothing");
+    assert_eq!(server.take_left().len(), 1, "others notice nothing");
     // So does a conversation that has begun.
     say(&mut romeo, "u1@x1.example", 100);
-    assert_eq!(server.left().len(), 100);
+    assert_eq!(server.take_left().len(), 100);
     server.advance(60_000);
     for number in 0..3 {
         say(&mut romeo, &format!("u@z{number}.example"), 1);
     }
-    assert_eq!((server.left().len(), errors(&mut romeo, "policy-violation")), (1, 2));
+    assert_eq!((server.take_left().len(), errors(&mut romeo, "policy-violation")), (1, 2));
 }
 
 /// Anyone can make addresses on their own server, so its domain is what is counted.
@@ -166,14 +166,14 @@ fn a_domain_sends_so_much_to_strangers() {
         let from = format!("u{number}@x.example");
         server.incoming(&format!("<presence from='{from}' to='juliet@example.org' type='subscribe' id='p'/>"));
     }
-    let left = server.left();
+    let left = server.take_left();
     let refused = left.iter().filter(|left| left.text.contains("policy-violation") && left.text.contains("<text"));
     assert_eq!(refused.count(), 13, "{left:?}");
     server.incoming("<message from='u@y.example/r' to='juliet@example.org' type='chat'><body>x</body></message>");
-    assert_eq!(server.left(), [], "another domain has its own");
+    assert_eq!(server.take_left(), [], "another domain has its own");
     server.advance(60_000);
     server.incoming("<message from='u1@x.example/r' to='juliet@example.org' type='chat'><body>x</body></message>");
-    assert_eq!(server.left(), []);
+    assert_eq!(server.take_left(), []);
 }
 
 /// Registers somebody without an invitation, and logs in.
@@ -249,6 +249,6 @@ fn the_same_text_goes_to_so_many_strangers() {
 
 /// Returns those about whom there are reports of abuse.
 fn reports(server: &Server) -> Vec<String> {
-    let listed = server.done(rookery_operations::reports::list(&server.stores(), "example.org"));
+    let listed = server.finish(rookery_operations::reports::list(&server.stores(), "example.org"));
     listed.expect("the reports").into_iter().map(|report| report.about.to_string()).collect()
 }

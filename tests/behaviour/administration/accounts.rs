@@ -3,7 +3,7 @@
 use rookery_sasl::Mechanism;
 use rookery_testkit::{Client, Config, Security, Server};
 
-use super::{AdministrationScene, completed, condition, noted, run};
+use super::{AdministrationScene, condition, error_note, expect_completed, run};
 
 fn log_in(server: &Server, name: &str, mechanism: Mechanism, password: &str) -> Result<(), String> {
     // A client that has failed before has to wait.
@@ -29,29 +29,29 @@ fn accounts_are_added() {
     let mut scene = AdministrationScene::new();
     scene.succeed("add-user", &new_account(&["juliet@example.org"]));
     let account = scene.server.address("juliet");
-    assert_eq!(scene.server.done(scene.server.stores().accounts.exists(account.as_ref())), Ok(true));
-    let exists = noted(&scene.run("add-user", &new_account(&["juliet@example.org"])));
+    assert_eq!(scene.server.finish(scene.server.stores().accounts.exists(account.as_ref())), Ok(true));
+    let exists = error_note(&scene.run("add-user", &new_account(&["juliet@example.org"])));
     assert!(exists.contains("juliet@example.org"), "{exists}");
     for jid in ["juliet@other.example", "example.org", "@", "juliet@example.org/balcony"] {
-        assert_ne!(noted(&scene.run("add-user", &new_account(&[jid]))), "", "{jid}");
+        assert_ne!(error_note(&scene.run("add-user", &new_account(&[jid]))), "", "{jid}");
     }
     // XEP-0050 §3.6: what must be filled in is missing.
     assert_eq!(condition(&scene.run("add-user", &new_account(&[""]))), "bad-request bad-payload");
     let different = [("accountjid", &["a@example.org"][..]), ("password", &["x"][..]), ("password-verify", &["y"][..])];
-    assert_eq!(noted(&scene.run("add-user", &different)), "the two passwords differ");
+    assert_eq!(error_note(&scene.run("add-user", &different)), "the two passwords differ");
     let unthinkable =
         [("accountjid", &["a@example.org"][..]), ("password", &["&#x9;"][..]), ("password-verify", &["&#x9;"][..])];
-    assert_ne!(noted(&scene.run("add-user", &unthinkable)), "");
+    assert_ne!(error_note(&scene.run("add-user", &unthinkable)), "");
 }
 
 #[test]
 fn short_passwords_are_refused_with_the_key_that_says_so() {
     let mut scene = AdministrationScene::new();
     let short = [("accountjid", &["a@example.org"][..]), ("password", &["1234567"]), ("password-verify", &["1234567"])];
-    let told = noted(&scene.run("add-user", &short));
+    let told = error_note(&scene.run("add-user", &short));
     assert!(told.contains("at least 8 characters") && told.contains("min_password"), "{told}");
     let jid = scene.jid(1);
-    let told = noted(&scene.run("change-user-password", &[("accountjid", &[&jid]), ("password", &["1234567"])]));
+    let told = error_note(&scene.run("change-user-password", &[("accountjid", &[&jid]), ("password", &["1234567"])]));
     assert!(told.contains("at least 8 characters"), "{told}");
 }
 
@@ -64,10 +64,10 @@ fn accounts_are_deleted_with_their_sessions() {
     users.iter_mut().for_each(|user| user.expect_stream_error("not-authorized"));
     for name in &scene.names {
         let account = scene.server.address(name);
-        assert_eq!(scene.server.done(scene.server.stores().accounts.exists(account.as_ref())), Ok(false));
+        assert_eq!(scene.server.finish(scene.server.stores().accounts.exists(account.as_ref())), Ok(false));
     }
     let answer = scene.run("delete-user", &[("accountjids", &[&a])]);
-    assert!(completed(&answer).children().any(|note| note.attr("type") == Some("error")));
+    assert!(expect_completed(&answer).children().any(|note| note.attr("type") == Some("error")));
     assert_eq!(condition(&scene.run("delete-user", &[("accountjids", &["bard@example.org"])])), "not-allowed");
 }
 
@@ -117,7 +117,7 @@ fn passwords_are_changed() {
     scene.succeed("change-user-password", &[("accountjid", &[&jid]), ("password", &["a new one"])]);
     assert_eq!(log_in(&scene.server, &scene.names[1], Mechanism::Plain, "a new one"), Ok(()));
     let unknown = [("accountjid", &["nobody@example.org"][..]), ("password", &["a new one"][..])];
-    assert_ne!(noted(&scene.run("change-user-password", &unknown)), "");
+    assert_ne!(error_note(&scene.run("change-user-password", &unknown)), "");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn archives_are_emptied() {
         let first = scene.admin.ask(&command("", ""));
         let session = first.child("command", rookery_xml::ns::COMMANDS).unwrap().attr("sessionid").unwrap().to_owned();
         let answer = scene.admin.ask(&command(&format!(" sessionid='{session}' action='complete'"), &form));
-        completed(&answer).children().filter_map(|note| note.attr("type")).any(|type_| type_ == "error")
+        expect_completed(&answer).children().filter_map(|note| note.attr("type")).any(|type_| type_ == "error")
     };
     assert!(!empty(&mut scene, &to));
     assert_eq!(texts(&mut other), [false, false, false]);

@@ -3,7 +3,7 @@
 use rookery_testkit::wire::{Item, Wire};
 use rookery_testkit::{Config, Internet};
 
-use super::{AdministrationScene, condition, noted};
+use super::{AdministrationScene, condition, error_note};
 
 fn scene() -> AdministrationScene {
     AdministrationScene::with(Config { federates: true, ..Config::default() })
@@ -23,17 +23,17 @@ fn nothing_crosses_to_or_from_the_blacklisted() {
         for from in ["x@marlowe.lit/r", "marlowe.lit", "kit@other.example/r"] {
             scene.server.incoming(&message(from, &jid));
             user.expect_nothing();
-            assert_eq!(scene.server.left(), [], "the refused hear nothing");
+            assert_eq!(scene.server.take_left(), [], "the refused hear nothing");
         }
         for to in ["x@marlowe.lit", "kit@other.example/r"] {
             user.send(&format!("<message to='{to}' id='m'><body>hi</body></message>"));
             assert_eq!(condition(&user.expect_element()), "not-allowed", "{to}");
-            assert_eq!(scene.server.left(), []);
+            assert_eq!(scene.server.take_left(), []);
         }
         scene.server.incoming(&message("ben@other.example/r", &jid));
         user.expect_message("ben@other.example/r", "hi");
         user.send("<message to='ben@other.example'><body>hi</body></message>");
-        assert_eq!(scene.server.left().len(), 1);
+        assert_eq!(scene.server.take_left().len(), 1);
         scene.succeed("edit-blacklist", &[]);
         scene.server.incoming(&message("x@marlowe.lit/r", &jid));
         user.expect_message("x@marlowe.lit/r", "hi");
@@ -69,7 +69,7 @@ fn lists_have_addresses_of_others() {
     let own = scene.jid(0);
     for entry in ["@", own.as_str(), "example.org", "multicast.example.org"] {
         let answer = scene.run("edit-blacklist", &[("blacklistjids", &[entry])]);
-        assert_ne!(noted(&answer), "", "{entry}");
+        assert_ne!(error_note(&answer), "", "{entry}");
     }
 }
 

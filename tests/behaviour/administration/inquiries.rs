@@ -3,7 +3,7 @@
 use rookery_testkit::befriend;
 use rookery_xml::{Element, ns};
 
-use super::{AdministrationScene, complete, completed, condition, execute, noted, values};
+use super::{AdministrationScene, complete, condition, error_note, execute, expect_completed, values};
 
 #[test]
 fn rosters_are_shown() {
@@ -19,11 +19,11 @@ fn rosters_are_shown() {
         let item = query.children().next().expect("a contact");
         assert_eq!((item.attr("jid"), item.attr("subscription")), (Some("romeo@example.org"), Some("both")));
         assert_eq!(
-            noted(&scene.run("get-user-roster", &[("accountjids", &["nobody@example.org"])])),
+            error_note(&scene.run("get-user-roster", &[("accountjids", &["nobody@example.org"])])),
             "there is no account nobody@example.org"
         );
         assert_eq!(
-            noted(&scene.run("get-user-roster", &[("accountjids", &["a@other.example"])])),
+            error_note(&scene.run("get-user-roster", &[("accountjids", &["a@other.example"])])),
             "a@other.example is not an account of example.org"
         );
     }
@@ -40,8 +40,8 @@ fn lists_say_what_is_missing() {
     scene.admin.send(&execute("get-online-users-num"));
     scene.server.advance(10_000);
     let answer = scene.admin.expect_element();
-    assert_eq!(values(completed(&answer), "onlineusersnum"), ["2"]);
-    let note = completed(&answer).child("note", ns::COMMANDS).expect("a note");
+    assert_eq!(values(expect_completed(&answer), "onlineusersnum"), ["2"]);
+    let note = expect_completed(&answer).child("note", ns::COMMANDS).expect("a note");
     assert_eq!(note.attr("type"), Some("warn"), "{note:?}");
 
     let form = scene.admin.ask(&execute("get-online-users-list"));
@@ -49,8 +49,11 @@ fn lists_say_what_is_missing() {
     scene.admin.send(&complete(form, &[]));
     scene.server.advance(10_000);
     let answer = scene.admin.expect_element();
-    assert_eq!(values(completed(&answer), "onlineuserjids"), ["bard@example.org".to_owned(), scene.jid(1 - away)]);
-    let note = completed(&answer).child("note", ns::COMMANDS).expect("a note");
+    assert_eq!(
+        values(expect_completed(&answer), "onlineuserjids"),
+        ["bard@example.org".to_owned(), scene.jid(1 - away)]
+    );
+    let note = expect_completed(&answer).child("note", ns::COMMANDS).expect("a note");
     assert_eq!(note.attr("type"), Some("warn"), "{note:?}");
 }
 

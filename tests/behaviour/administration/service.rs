@@ -6,7 +6,7 @@ use rookery_sasl::Credentials;
 use rookery_testkit::befriend;
 use rookery_testkit::server::PASSWORD;
 
-use super::{AdministrationScene, condition, noted, run, values};
+use super::{AdministrationScene, condition, error_note, run, values};
 
 #[test]
 fn announcements_reach_those_who_are_here() {
@@ -74,9 +74,9 @@ fn administrators_name_others() {
     let jid = scene.jid(1);
     scene.succeed("edit-admin", &[("adminjids", &[&jid])]);
     run(&mut user, "get-online-users-num", &[]);
-    assert_ne!(noted(&scene.run("edit-admin", &[("adminjids", &["example.org"])])), "");
+    assert_ne!(error_note(&scene.run("edit-admin", &[("adminjids", &["example.org"])])), "");
     // The other one isn't named by the configuration, so it must not lock itself out.
-    assert_ne!(noted(&run(&mut user, "edit-admin", &[("adminjids", &["x@example.org"])])), "");
+    assert_ne!(error_note(&run(&mut user, "edit-admin", &[("adminjids", &["x@example.org"])])), "");
     scene.succeed("edit-admin", &[("adminjids", &[])]);
     assert_eq!(condition(&run(&mut user, "get-online-users-num", &[])), "forbidden");
     // A removed account doesn't leave its rights to the next owner of its name.
@@ -100,7 +100,7 @@ fn the_end_is_announced_and_comes_later() {
     scene.server.advance(1_000);
     assert_eq!(scene.server.wishes(), [Wish::Restart]);
     for delay in ["-1", "soon", "99999999999999999999999"] {
-        assert_ne!(noted(&scene.run("shutdown", &[("delay", &[delay])])), "", "{delay}");
+        assert_ne!(error_note(&scene.run("shutdown", &[("delay", &[delay])])), "", "{delay}");
     }
     assert_eq!(values(&scene.succeed("get-online-users-num", &[]), "onlineusersnum"), ["2"]);
 }
@@ -115,30 +115,34 @@ fn accounts_are_removed_that_the_command_line_wants_removed() {
         befriend(&mut user, &mut other);
         let (stores, account) = (scene.server.stores(), scene.server.address(&scene.names[at]));
         let now = rookery_testkit::server::EPOCH_MS + scene.server.now();
-        let removal = scene.server.done(PendingRemoval::of(&stores, account.as_ref())).unwrap().expect("an account");
-        scene.server.done(removal.ask(&stores, now)).unwrap();
-        assert_eq!(scene.server.done(removal.is_done(&stores)), Ok(false));
+        let removal = scene.server.finish(PendingRemoval::of(&stores, account.as_ref())).unwrap().expect("an account");
+        scene.server.finish(removal.ask(&stores, now)).unwrap();
+        assert_eq!(scene.server.finish(removal.is_done(&stores)), Ok(false));
         scene.server.advance(2_000);
         user.all_to_the_end();
-        assert_eq!(scene.server.done(removal.is_done(&stores)), Ok(true));
+        assert_eq!(scene.server.finish(removal.is_done(&stores)), Ok(true));
         assert_eq!(
-            scene.server.done(PendingRemoval::of(&stores, account.as_ref())).map(|removal| removal.is_none()),
+            scene.server.finish(PendingRemoval::of(&stores, account.as_ref())).map(|removal| removal.is_none()),
             Ok(true)
         );
         let heard = other.all();
         assert!(heard.iter().any(|it| it.attr("type") == Some("unavailable")), "{heard:?}");
         let contact = scene.server.address(&scene.names[1 - at]);
-        assert_eq!(scene.server.done(stores.rosters.contacts(contact.as_ref())), Ok(vec![]), "no subscription is left");
+        assert_eq!(
+            scene.server.finish(stores.rosters.contacts(contact.as_ref())),
+            Ok(vec![]),
+            "no subscription is left"
+        );
         // The removal happens once: a later account of the same name, which has other keys, is left
         // alone.
         let keys = Credentials::derive_with(PASSWORD, 4096, [*b"another salt 16."; 3]);
-        scene.server.done(stores.accounts.create(account.as_ref(), keys.unwrap())).unwrap();
-        assert_eq!(scene.server.done(removal.is_done(&stores)), Ok(true));
+        scene.server.finish(stores.accounts.create(account.as_ref(), keys.unwrap())).unwrap();
+        assert_eq!(scene.server.finish(removal.is_done(&stores)), Ok(true));
         // A note that comes late doesn't remove the later account either.
-        scene.server.done(removal.ask(&stores, now + 1_000)).unwrap();
+        scene.server.finish(removal.ask(&stores, now + 1_000)).unwrap();
         let mut successor = scene.server.online(&format!("{}/r", scene.names[at]));
         scene.server.advance(30_000);
-        assert_eq!(scene.server.done(stores.meta.entries("removed")), Ok(Vec::new()));
+        assert_eq!(scene.server.finish(stores.meta.entries("removed")), Ok(Vec::new()));
         successor.expect_alive();
         other.expect_alive();
     }

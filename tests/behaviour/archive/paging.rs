@@ -4,7 +4,7 @@ use rookery_hub::Value;
 use rookery_testkit::Config;
 use rookery_xml::ns;
 
-use super::{ArchiveScene, page, query, read_page, refused, set};
+use super::{ArchiveScene, expect_refusal, page, query, read_page, set};
 
 fn scene() -> ArchiveScene {
     let mut scene = ArchiveScene::new();
@@ -71,7 +71,7 @@ fn groupchat_may_be_asked_for() {
     for wanted in ["true", "false"] {
         assert_eq!(page(&mut scene.juliet, &[("include-groupchat", wanted)], "").bodies().len(), 6);
     }
-    refused(&mut scene.juliet, &query(&[("include-groupchat", "perhaps")], ""), "bad-request");
+    expect_refusal(&mut scene.juliet, &query(&[("include-groupchat", "perhaps")], ""), "bad-request");
     let own = scene.juliet.bare().to_owned();
     let info = scene
         .juliet
@@ -88,7 +88,7 @@ fn single_messages_are_fetched_by_their_ids() {
     let some = page(&mut scene.juliet, &[("ids", &ids)], "");
     assert_eq!((some.bodies(), some.is_complete()), (vec!["2", "5"], true));
     let unknown = format!("{}</value><value>0000000000001", all.id(4));
-    refused(&mut scene.juliet, &query(&[("ids", &unknown)], ""), "item-not-found");
+    expect_refusal(&mut scene.juliet, &query(&[("ids", &unknown)], ""), "item-not-found");
 }
 
 #[test]
@@ -195,15 +195,15 @@ fn what_is_wrong_has_its_error() {
         (vec![], set("<index>2</index>"), "feature-not-implemented"),
         (vec![], set(&format!("<after>{known}</after><before/>")), "bad-request"),
     ] {
-        refused(&mut scene.juliet, &query(&fields, &rest), condition);
+        expect_refusal(&mut scene.juliet, &query(&fields, &rest), condition);
     }
     let form = "<x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>urn:other</value></field></x>";
     let iq = format!("<iq type='set' id='q'><query xmlns='urn:xmpp:mam:2'>{form}</query></iq>");
-    refused(&mut scene.juliet, &iq, "bad-request");
-    refused(&mut scene.juliet, "<iq type='set' id='q'><nonsense xmlns='urn:xmpp:mam:2'/></iq>", "bad-request");
+    expect_refusal(&mut scene.juliet, &iq, "bad-request");
+    expect_refusal(&mut scene.juliet, "<iq type='set' id='q'><nonsense xmlns='urn:xmpp:mam:2'/></iq>", "bad-request");
     // The archive of a user who has none yet knows no ids either.
     let mut nurse = scene.server.online("nurse/1");
-    refused(&mut nurse, &query(&[], &set(&format!("<after>{known}</after>"))), "item-not-found");
+    expect_refusal(&mut nurse, &query(&[], &set(&format!("<after>{known}</after>"))), "item-not-found");
 }
 
 #[test]

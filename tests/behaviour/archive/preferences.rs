@@ -4,7 +4,7 @@ use rookery_hub::Value;
 use rookery_testkit::{Config, befriend};
 use rookery_xml::ns;
 
-use super::{ArchiveScene, page, refused};
+use super::{ArchiveScene, expect_refusal, page};
 
 const ASK: &str = "<iq type='get' id='juliet2'><prefs xmlns='urn:xmpp:mam:2'/></iq>";
 
@@ -18,7 +18,7 @@ fn prefs(default: &str, always: &str, never: &str) -> String {
 }
 
 fn set(scene: &mut ArchiveScene, prefs: &str) {
-    let prefs = scene.named(prefs);
+    let prefs = scene.with_names(prefs);
     scene.juliet.send(&format!("<iq type='set' id='juliet3'>{prefs}</iq>"));
     scene.juliet.expect(&format!("<iq type='result' id='juliet3' from='*' to='*'>{prefs}</iq>"));
 }
@@ -58,7 +58,7 @@ fn preferences_hold_while_the_user_is_away() {
     let address = scene.juliet.full().to_owned();
     scene.juliet.close();
     scene.server.settle();
-    let to = scene.named("JULIET");
+    let to = scene.with_names("JULIET");
     scene.romeo.send(&format!("<message type='chat' to='{to}'><body>hi</body></message>"));
     let mut juliet = scene.server.online(&address);
     assert_eq!(juliet.bodies(), ["hi"]);
@@ -85,7 +85,7 @@ fn malformed_preferences_are_refused() {
         ("<prefs xmlns='urn:xmpp:mam:2' default='often'/>", "bad-request"),
         ("<prefs xmlns='urn:xmpp:mam:2' default='always'><never><jid>@</jid></never></prefs>", "jid-malformed"),
     ] {
-        refused(&mut scene.juliet, &format!("<iq type='set' id='1'>{payload}</iq>"), condition);
+        expect_refusal(&mut scene.juliet, &format!("<iq type='set' id='1'>{payload}</iq>"), condition);
     }
     scene.romeo_says("still archived");
     assert_eq!(page(&mut scene.juliet, &[], "").messages.len(), 1);

@@ -4,7 +4,7 @@ use rookery_hub::Value;
 use rookery_testkit::Config;
 use rookery_xml::ns;
 
-use super::{ArchiveScene, page, query, refused};
+use super::{ArchiveScene, expect_refusal, page, query};
 
 #[test]
 fn both_sides_of_a_conversation_are_archived_once() {
@@ -99,13 +99,13 @@ fn nobody_sees_the_archive_of_another() {
     scene.romeo_says("For thine eyes only");
     for target in ["JULIET", "nobody@example.org"] {
         for payload in ["<query xmlns='urn:xmpp:mam:2'/>", "<prefs xmlns='urn:xmpp:mam:2' default='never'/>"] {
-            let iq = scene.named(&format!("<iq type='set' id='1' to='{target}'>{payload}</iq>"));
-            refused(&mut scene.romeo, &iq, "forbidden");
+            let iq = scene.with_names(&format!("<iq type='set' id='1' to='{target}'>{payload}</iq>"));
+            expect_refusal(&mut scene.romeo, &iq, "forbidden");
         }
         for payload in ["metadata", "prefs", "query"] {
-            let iq =
-                scene.named(&format!("<iq type='get' id='1' to='{target}'><{payload} xmlns='urn:xmpp:mam:2'/></iq>"));
-            refused(&mut scene.romeo, &iq, "forbidden");
+            let iq = scene
+                .with_names(&format!("<iq type='get' id='1' to='{target}'><{payload} xmlns='urn:xmpp:mam:2'/></iq>"));
+            expect_refusal(&mut scene.romeo, &iq, "forbidden");
         }
     }
 }
@@ -127,7 +127,7 @@ fn where_the_module_is_off_there_is_no_archive() {
     let mut scene = ArchiveScene::with(Config { modules_off: vec!["archive"], ..Config::default() });
     let message = scene.romeo_says("hi");
     assert!(message.child("stanza-id", ns::STANZA_ID).is_none());
-    refused(&mut scene.juliet, &query(&[], ""), "service-unavailable");
+    expect_refusal(&mut scene.juliet, &query(&[], ""), "service-unavailable");
 }
 
 #[test]

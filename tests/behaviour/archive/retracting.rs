@@ -13,7 +13,7 @@ fn what_was_taken_back_leaves_a_tombstone_on_both_sides() {
     say(&mut scene, "kept", "<body>Stay</body>");
     say(&mut scene, "retract-message-1", &retract("wrong-recipient-1"));
     for client in [&mut scene.juliet, &mut scene.romeo] {
-        let messages = archived(client);
+        let messages = archived_messages(client);
         assert_eq!(ids(&messages), ["wrong-recipient-1", "kept", "retract-message-1"]);
         let retracted = messages[0].child("retracted", ns::RETRACT).expect("a tombstone");
         assert_eq!(retracted.attr("id"), Some("retract-message-1"));
@@ -37,7 +37,7 @@ fn others_take_nothing_back() {
     scene.juliet.expect_element();
     say(&mut scene, "vain", &retract("nothing"));
     for client in [&mut scene.juliet, &mut scene.romeo] {
-        let messages = archived(client);
+        let messages = archived_messages(client);
         assert!(messages[0].child("body", ns::CLIENT).is_some(), "{messages:?}");
         assert!(messages.iter().all(|message| message.child("retracted", ns::RETRACT).is_none()));
     }
@@ -54,7 +54,7 @@ fn retract(id: &str) -> String {
 }
 
 /// Returns all messages of an archive.
-fn archived(client: &mut Client) -> Vec<Element> {
+fn archived_messages(client: &mut Client) -> Vec<Element> {
     client.send(&query(&[], ""));
     let mut messages = Vec::new();
     loop {

@@ -6,7 +6,7 @@ use rookery_store::memory::Memory;
 use rookery_testkit::Config;
 use rookery_xml::ns;
 
-use super::{ArchiveScene, ArchivedPage, page, query, refused, set};
+use super::{ArchiveScene, ArchivedPage, expect_refusal, page, query, set};
 
 const TEXT: &str = "{urn:xmpp:fulltext:0}fulltext";
 
@@ -26,7 +26,7 @@ fn words_are_few_and_short_and_count_once() {
     assert_eq!(search(&mut scene, &same, "").bodies(), ["O Romeo, Romeo"]);
     let different: String = (0..17).map(|number| format!("w{number} ")).collect();
     for words in [different, "x".repeat(257)] {
-        refused(&mut scene.juliet, &query(&[(TEXT, &words)], ""), "policy-violation");
+        expect_refusal(&mut scene.juliet, &query(&[(TEXT, &words)], ""), "policy-violation");
     }
 }
 
@@ -81,7 +81,7 @@ fn an_account_has_few_searches_at_a_time_and_a_shard_one_portion() {
     }
     scene.server.settle();
     assert_eq!(held.waiting(), 1, "one portion is loaded");
-    refused(&mut sessions[2], &query(&[(TEXT, "rose")], ""), "resource-constraint");
+    expect_refusal(&mut sessions[2], &query(&[(TEXT, "rose")], ""), "resource-constraint");
     // It counts searches, and nothing else waits for them.
     scene.juliet.expect_alive();
     for _ in 0..3 {

@@ -7,9 +7,9 @@ use rookery_store::memory::Memory;
 use rookery_testkit::Config;
 use rookery_xml::ns;
 
-use super::{ArchiveScene, page, query, refused};
+use super::{ArchiveScene, expect_refusal, page, query};
 
-fn held() -> (ArchiveScene, std::sync::Arc<HeldStores>) {
+fn hold_store() -> (ArchiveScene, std::sync::Arc<HeldStores>) {
     let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     (ArchiveScene::with(Config { stores: held.stores(), ..Config::default() }), held)
@@ -17,7 +17,7 @@ fn held() -> (ArchiveScene, std::sync::Arc<HeldStores>) {
 
 #[test]
 fn a_store_that_does_not_answer_delays_nobody() {
-    let (mut scene, held) = held();
+    let (mut scene, held) = hold_store();
     scene.romeo_says("before");
     held.set_flowing(false);
     for number in 0..50 {
@@ -34,11 +34,11 @@ fn a_store_that_does_not_answer_delays_nobody() {
 
 #[test]
 fn a_store_that_is_away_is_told_by_its_error_and_chat_goes_on() {
-    let (mut scene, held) = held();
+    let (mut scene, held) = hold_store();
     held.set_fault(Some(StoreError::Busy));
     scene.romeo_says("late");
     scene.server.advance(1000);
-    refused(&mut scene.juliet, &query(&[], ""), "resource-constraint");
+    expect_refusal(&mut scene.juliet, &query(&[], ""), "resource-constraint");
     held.set_fault(None);
     scene.romeo_says("kept");
     scene.server.advance(60_000);
@@ -48,7 +48,7 @@ fn a_store_that_is_away_is_told_by_its_error_and_chat_goes_on() {
 
 #[test]
 fn what_a_store_refuses_for_good_is_missing_and_counted() {
-    let (mut scene, held) = held();
+    let (mut scene, held) = hold_store();
     let engine = rookery_store::error::EngineWords { database: "of a test".into(), message: "on demand".into() };
     held.set_fault(Some(StoreError::Full(engine)));
     scene.romeo_says("lost");
@@ -61,7 +61,7 @@ fn what_a_store_refuses_for_good_is_missing_and_counted() {
 
 #[test]
 fn what_waits_is_bounded() {
-    let (mut scene, held) = held();
+    let (mut scene, held) = hold_store();
     let mut nurse = scene.server.login("nurse/hall");
     held.set_flowing(false);
     let body = "x".repeat(200_000);
@@ -93,11 +93,11 @@ fn a_server_that_stops_has_written_everything() {
     let mut scene = ArchiveScene::new();
     scene.romeo_says("last words");
     let (juliet, stores) = (scene.server.address(scene.juliet.bare()), scene.server.stores());
-    assert_eq!(scene.server.done(stores.archive.ends(juliet.as_ref())), Ok(None), "it still gathers");
+    assert_eq!(scene.server.finish(stores.archive.ends(juliet.as_ref())), Ok(None), "it still gathers");
     scene.server.stop();
     scene.server.advance(5000);
     assert!(scene.server.is_finished());
-    assert!(matches!(scene.server.done(stores.archive.ends(juliet.as_ref())), Ok(Some(_))));
+    assert!(matches!(scene.server.finish(stores.archive.ends(juliet.as_ref())), Ok(Some(_))));
 }
 
 /// There is a bound on what one sender may add to all archives in a day: it doesn't affect other

@@ -15,7 +15,7 @@ fn hex(text: &str) -> String {
     Sha1::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn opened(server: &Server, keys: &mut Vec<String>) -> Bosh {
+fn open(server: &Server, keys: &mut Vec<String>) -> Bosh {
     server.account("juliet");
     let mut client = Bosh::new(server);
     client.open(&format!("hold='1' wait='60' ver='1.6' newkey='{}'", keys.pop().unwrap().to_uppercase()));
@@ -26,7 +26,7 @@ fn opened(server: &Server, keys: &mut Vec<String>) -> Bosh {
 fn a_sequence_goes_on_and_can_be_changed() {
     let server = Server::new();
     let mut first = keys("seed", 3);
-    let mut client = opened(&server, &mut first);
+    let mut client = open(&server, &mut first);
     let waits = client.ask(&format!("key='{}'", first.pop().unwrap()), "");
     waits.expect_nothing();
     server.advance(6_000);
@@ -44,7 +44,7 @@ fn a_wrong_key_or_none_ends_the_session() {
     for key in [String::new(), format!("key='{}'", hex("guessed")), "key='x'".into()] {
         let server = Server::new();
         let mut keys = keys("seed", 5);
-        let mut client = opened(&server, &mut keys);
+        let mut client = open(&server, &mut keys);
         client
             .ask(&key, &format!("<auth xmlns='{}' mechanism='PLAIN'>AGEAYg==</auth>", ns::SASL))
             .expect_end("item-not-found");
@@ -56,7 +56,7 @@ fn a_wrong_key_or_none_ends_the_session() {
 fn who_repeats_a_request_needs_its_key() {
     let server = Server::new();
     let mut keys = keys("seed", 5);
-    let mut client = opened(&server, &mut keys);
+    let mut client = open(&server, &mut keys);
     let key = keys.pop().unwrap();
     let waits = client.ask(&format!("key='{key}'"), "");
     waits.expect_nothing();

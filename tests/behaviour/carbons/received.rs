@@ -86,7 +86,7 @@ fn forged_copies_lose_what_makes_them_copies() {
         }
     }
     // Not even from another device of the same account, or to itself in its own name.
-    let own = scene.named(&format!("<message from='ROMEO' to='ROMEO' type='chat'>{forged}</message>"));
+    let own = scene.with_names(&format!("<message from='ROMEO' to='ROMEO' type='chat'>{forged}</message>"));
     scene.garden.send(&own);
     assert!(scene.home.all().iter().all(|stanza| !format!("{stanza:?}").contains("tonite")));
 }

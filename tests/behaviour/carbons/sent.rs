@@ -27,7 +27,7 @@ fn what_one_device_sends_the_others_see() {
 #[test]
 fn a_device_without_copies_is_copied_all_the_same() {
     let mut scene = CarbonScene::new();
-    let message = scene.named("<message type='chat' to='JULIET'><body>hi</body></message>");
+    let message = scene.with_names("<message type='chat' to='JULIET'><body>hi</body></message>");
     scene.plain.send(&message);
     assert_eq!(body(&copy(&mut scene.garden, "sent")), "hi");
     assert_eq!(body(&copy(&mut scene.home, "sent")), "hi");
@@ -75,7 +75,7 @@ fn an_error_has_no_place_in_an_archive() {
     let mut scene = CarbonScene::new();
     let nurse = scene.server.name_at("nurse", 0);
     let mut nurse = scene.server.online(&format!("{nurse}/r"));
-    nurse.send(&scene.named("<message type='chat' to='JULIET'><body>Madam!</body></message>"));
+    nurse.send(&scene.with_names("<message type='chat' to='JULIET'><body>Madam!</body></message>"));
     nurse.pump();
     scene.garden_sends(
         "<message type='error' to='JULIET'><body>hi</body><error type='cancel'>\

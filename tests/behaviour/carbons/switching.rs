@@ -41,7 +41,7 @@ fn nobody_switches_for_another() {
         ("<iq type='get' id='1'><enable xmlns='urn:xmpp:carbons:2'/></iq>", "bad-request"),
         ("<iq type='set' id='1'><private xmlns='urn:xmpp:carbons:2'/></iq>", "bad-request"),
     ] {
-        let iq = scene.named(iq);
+        let iq = scene.with_names(iq);
         let answer = scene.juliet.ask(&iq);
         let error = answer.child("error", ns::CLIENT).expect("an error");
         assert!(error.child(condition, ns::STANZA_ERRORS).is_some(), "{answer:?}");

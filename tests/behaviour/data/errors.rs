@@ -29,7 +29,7 @@ fn what_is_wrong_is_named() {
         ("set", PUBSUB, "<juggle/>".into(), "modify bad-request"),
         ("set", PUBSUB, String::new(), "modify bad-request"),
     ] {
-        assert_eq!(refused(&mut scene.hamlet, type_, ns, &action), expected, "{action}");
+        assert_eq!(expect_refusal(&mut scene.hamlet, type_, ns, &action), expected, "{action}");
     }
     for (field, value) in [
         ("deliver", "maybe"),
@@ -39,9 +39,17 @@ fn what_is_wrong_is_named() {
     ] {
         let form = options(&[(field, value)]);
         let action = format!("<options node='b' jid='{own}'>{form}</options>");
-        assert_eq!(refused(&mut scene.hamlet, "set", PUBSUB, &action), "modify bad-request invalid-options", "{value}");
+        assert_eq!(
+            expect_refusal(&mut scene.hamlet, "set", PUBSUB, &action),
+            "modify bad-request invalid-options",
+            "{value}"
+        );
         let action = format!("{}<options>{form}</options>", sub("a", &own));
-        assert_eq!(refused(&mut scene.hamlet, "set", PUBSUB, &action), "modify bad-request invalid-options", "{value}");
+        assert_eq!(
+            expect_refusal(&mut scene.hamlet, "set", PUBSUB, &action),
+            "modify bad-request invalid-options",
+            "{value}"
+        );
     }
     assert_eq!(scene.open(), ["b"]);
     let answer =

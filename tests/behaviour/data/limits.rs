@@ -28,7 +28,7 @@ fn who_asks_for_more_gets_it() {
     subscribe(&mut scene.hamlet, "a");
     let bare = scene.francisco.bare().to_owned();
     let often = options(&[("digest_frequency", "1")]);
-    done(&mut scene.francisco, "set", &format!("<subscribe node='a' jid='{bare}'/><options>{often}</options>"));
+    succeed(&mut scene.francisco, "set", &format!("<subscribe node='a' jid='{bare}'/><options>{often}</options>"));
     for count in 0..15 {
         scene.read("a", &format!("{count}"));
         scene.francisco.expect(&notification("a", &format!("{count}"), ""));
@@ -36,11 +36,11 @@ fn who_asks_for_more_gets_it() {
     }
     scene.hamlet.expect(&notification("a", "0", ""));
     // The operator's limit of the rate is in force, not the requested rate.
-    let form = done(&mut scene.francisco, "get", &format!("<options node='a' jid='{bare}'/>"));
+    let form = succeed(&mut scene.francisco, "get", &format!("<options node='a' jid='{bare}'/>"));
     assert!(xml(&form).contains("<value>66</value>"), "{}", xml(&form));
 
     let off = options(&[("deliver", "0")]);
-    done(&mut scene.francisco, "set", &format!("<options node='a' jid='{bare}'>{off}</options>"));
+    succeed(&mut scene.francisco, "set", &format!("<options node='a' jid='{bare}'>{off}</options>"));
     scene.server.advance(1000);
     scene.hamlet.expect(&notification("a", "14", ""));
     scene.read("a", "last");
@@ -55,8 +55,8 @@ fn made_up_resources_are_not_subscribed() {
     let mut scene = DataScene::new();
     let (bare, full) = (scene.hamlet.bare().to_owned(), scene.hamlet.full().to_owned());
     let made_up = format!("<subscribe node='a' jid='{bare}/made-up'/>");
-    assert_eq!(refused(&mut scene.hamlet, "set", PUBSUB, &made_up), "modify bad-request invalid-jid");
-    done(&mut scene.hamlet, "set", &format!("<subscribe node='a' jid='{full}'/>"));
+    assert_eq!(expect_refusal(&mut scene.hamlet, "set", PUBSUB, &made_up), "modify bad-request invalid-jid");
+    succeed(&mut scene.hamlet, "set", &format!("<subscribe node='a' jid='{full}'/>"));
 }
 
 #[test]
@@ -67,10 +67,10 @@ fn an_account_has_so_many_subscriptions() {
     }
     let bare = scene.hamlet.bare().to_owned();
     let third = format!("<subscribe node='c' jid='{bare}'/>");
-    let words = refused(&mut scene.hamlet, "set", PUBSUB, &third);
+    let words = expect_refusal(&mut scene.hamlet, "set", PUBSUB, &third);
     assert_eq!(words, "wait policy-violation too-many-subscriptions");
     unsubscribe(&mut scene.hamlet, "a");
-    done(&mut scene.hamlet, "set", &third);
+    succeed(&mut scene.hamlet, "set", &third);
     subscribe(&mut scene.francisco, "a");
 }
 
@@ -81,7 +81,7 @@ fn so_many_nodes_are_open() {
         subscribe(&mut scene.hamlet, node);
     }
     let bare = scene.francisco.bare().to_owned();
-    let words = refused(&mut scene.francisco, "set", PUBSUB, &format!("<subscribe node='c' jid='{bare}'/>"));
+    let words = expect_refusal(&mut scene.francisco, "set", PUBSUB, &format!("<subscribe node='c' jid='{bare}'/>"));
     assert_eq!(words, "wait resource-constraint");
     subscribe(&mut scene.francisco, "b");
 }
@@ -96,7 +96,7 @@ fn strangers_learn_nothing() {
             [("set", format!("<subscribe node='{node}' jid='{bare}'/>")), ("get", format!("<items node='{node}'/>"))]
         {
             assert_eq!(
-                refused(&mut scene.hamlet, type_, PUBSUB, &action),
+                expect_refusal(&mut scene.hamlet, type_, PUBSUB, &action),
                 "cancel not-allowed closed-node",
                 "{action}"
             );

@@ -47,12 +47,12 @@ fn a_node_is_opened_once_for_all() {
 #[test]
 fn the_last_reading_is_kept() {
     let mut scene = DataScene::new();
-    let items = done(&mut scene.francisco, "get", "<items node='a'/>");
+    let items = succeed(&mut scene.francisco, "get", "<items node='a'/>");
     assert!(!xml(&items).contains("<item "), "{}", xml(&items));
     subscribe(&mut scene.hamlet, "a");
     scene.read("a", "1");
     scene.hamlet.expect(&notification("a", "1", ""));
-    let items = done(&mut scene.francisco, "get", "<items node='a'/>");
+    let items = succeed(&mut scene.francisco, "get", "<items node='a'/>");
     assert!(xml(&items).contains(">1</reading>"), "{}", xml(&items));
     let delay = format!("<delay xmlns='urn:xmpp:delay' from='{SERVICE}' stamp='1970-01-01T00:00:00Z'/>");
     subscribe(&mut scene.francisco, "a");
@@ -73,7 +73,7 @@ fn subscriptions_survive_a_restart() {
     unsubscribe(&mut scene.hamlet, "d");
     // One of a session is over with it.
     let full = scene.hamlet.full().to_owned();
-    done(&mut scene.hamlet, "set", &format!("<subscribe node='f' jid='{full}'/>"));
+    succeed(&mut scene.hamlet, "set", &format!("<subscribe node='f' jid='{full}'/>"));
     assert_eq!(scene.open(), ["a", "b", "c", "e", "f"]);
     scene.outside.open.lock().expect("no test panics here").clear();
     scene.server.restart();
@@ -82,7 +82,7 @@ fn subscriptions_survive_a_restart() {
     let name = scene.hamlet.full().to_owned();
     let (user, _) = name.split_once('@').expect("an address");
     let mut hamlet = scene.server.online(&format!("{user}/r"));
-    let list = done(&mut hamlet, "get", "<subscriptions/>");
+    let list = succeed(&mut hamlet, "get", "<subscriptions/>");
     let nodes: Vec<_> = list
         .children()
         .flat_map(Element::children)
@@ -102,7 +102,7 @@ fn a_session_takes_its_subscriptions_with_it() {
     let mut scene = DataScene::new();
     for node in ["a", "b", "c", "d"] {
         let full = scene.francisco.full().to_owned();
-        done(&mut scene.francisco, "set", &format!("<subscribe node='{node}' jid='{full}'/>"));
+        succeed(&mut scene.francisco, "set", &format!("<subscribe node='{node}' jid='{full}'/>"));
     }
     assert_eq!(scene.open().len(), 4);
     scene.francisco.close();

@@ -18,7 +18,7 @@ fn another(server: &Server, of: &Client, shard: usize, resource: &str) -> Client
 }
 
 /// Returns the senders of the available presence that a client has got.
-fn seen(client: &mut Client) -> Vec<String> {
+fn senders_seen(client: &mut Client) -> Vec<String> {
     let mut seen: Vec<_> = client
         .all()
         .iter()
@@ -44,9 +44,9 @@ fn who_logs_in_meanwhile_sees_contacts_whose_home_it_was() {
     server.silence(1);
     let mut phone = another(&server, &romeo, 0, "phone");
     let own = [romeo.full().to_owned(), phone.full().to_owned()];
-    assert_eq!(seen(&mut phone), own, "nobody answers for the others yet");
+    assert_eq!(senders_seen(&mut phone), own, "nobody answers for the others yet");
     server.bury(1);
-    assert_eq!(seen(&mut phone), friends.each_ref().map(|friend| friend.full().to_owned()));
+    assert_eq!(senders_seen(&mut phone), friends.each_ref().map(|friend| friend.full().to_owned()));
 }
 
 #[test]
@@ -67,9 +67,9 @@ fn who_logs_in_meanwhile_sees_members_of_a_group_whose_home_it_was() {
     server.silence(1);
     let mut phone = another(&server, &romeo, 0, "phone");
     let own = [romeo.full().to_owned(), phone.full().to_owned()];
-    assert_eq!(seen(&mut phone), own, "nobody answers for the others yet");
+    assert_eq!(senders_seen(&mut phone), own, "nobody answers for the others yet");
     server.bury(1);
-    assert_eq!(seen(&mut phone), friends.each_ref().map(|friend| friend.full().to_owned()));
+    assert_eq!(senders_seen(&mut phone), friends.each_ref().map(|friend| friend.full().to_owned()));
 }
 
 #[test]

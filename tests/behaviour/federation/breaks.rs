@@ -109,7 +109,7 @@ fn half_a_stanza_on_a_stream_that_both_sides_end_arrives_and_does_not_come_back(
     wire.peer.set_window(40);
     chat(&mut romeo, "juliet@b.example", "2");
     a.settle();
-    assert_eq!(wire.peer.arrived(), 40, "the rest waits");
+    assert_eq!(wire.peer.arrived_bytes(), 40, "the rest waits");
     wire.send(b"</stream:stream>");
     a.settle();
     assert_eq!(read(&mut wire), ["2"]);

@@ -113,7 +113,7 @@ fn nothing_is_kept() {
         "<message type='error' from='{gone}' id='m'><error type='cancel'>\
          <service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"
     ));
-    assert_eq!(server.done(server.stores().accounts.count(Some(GUESTS))), Ok(0));
+    assert_eq!(server.finish(server.stores().accounts.count(Some(GUESTS))), Ok(0));
     assert_eq!((server.sessions(), server.counters().store_errors), (1, 0));
 }
 

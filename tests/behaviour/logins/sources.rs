@@ -168,7 +168,8 @@ fn a_user_without_an_account_gets_one_if_the_operator_wants_that() {
     }
     let (mut one, _other) = (succeeds(one), succeeds(other));
     one.expect_stream_error("conflict");
-    let credentials = open.done(open.stores().accounts.credentials(open.address("juliet@elsewhere.example").as_ref()));
+    let credentials =
+        open.finish(open.stores().accounts.credentials(open.address("juliet@elsewhere.example").as_ref()));
     let credentials = credentials.unwrap().expect("an account");
     assert!(!credentials.verify("right") && credentials.sha1.is_none(), "no password opens it here");
 }
@@ -177,7 +178,7 @@ fn a_user_without_an_account_gets_one_if_the_operator_wants_that() {
 fn a_disabled_account_stays_disabled() {
     let (server, source) = server(true);
     let account = server.account("juliet@elsewhere.example");
-    server.done(server.stores().accounts.set_disabled(account.as_ref(), true)).unwrap();
+    server.finish(server.stores().accounts.set_disabled(account.as_ref(), true)).unwrap();
     let mut client = begin(&server, "right");
     source.answer("juliet@elsewhere.example right", Some(good()));
     fails(&mut client, "account-disabled");

@@ -33,8 +33,8 @@ impl CustodyScene {
         held.set_flowing(true);
         let server = Server::with(Config { stores: held.stores(), ..config });
         let [romeo, juliet] = [("romeo", 0), ("juliet", 1)].map(|(stem, at)| server.name_at(stem, at));
-        let mut romeo = server.online(&format!("{romeo}/orchard")).named("romeo");
-        let juliet = server.online(&format!("{juliet}/balcony")).named("juliet");
+        let mut romeo = server.online(&format!("{romeo}/orchard")).with_name("romeo");
+        let juliet = server.online(&format!("{juliet}/balcony")).with_name("juliet");
         let id = romeo.enable();
         Self { server, held, romeo, juliet, id }
     }
@@ -107,7 +107,7 @@ fn an_offline_message_is_acknowledged_when_it_is_stored() {
         scene.held.set_flowing(true);
         scene.romeo.expect_alive();
         let account = scene.server.address(&away);
-        assert_eq!(scene.server.done(scene.server.stores().offline.count(account.as_ref())), Ok(1));
+        assert_eq!(scene.server.finish(scene.server.stores().offline.count(account.as_ref())), Ok(1));
     }
 }
 
@@ -147,7 +147,7 @@ fn an_outage_delays_acknowledgements() {
         scene.server.advance(30_000);
         scene.ask();
         assert_eq!(scene.answers().last(), Some(&1));
-        assert!(matches!(scene.server.done(scene.server.stores().archive.ends(juliet.as_ref())), Ok(Some(_))));
+        assert!(matches!(scene.server.finish(scene.server.stores().archive.ends(juliet.as_ref())), Ok(Some(_))));
         assert_eq!(scene.server.counters().archive_lost, 0);
     }
 }
@@ -199,7 +199,7 @@ fn what_waits_for_a_store_that_is_away_is_bounded() {
     scene.ask();
     assert_eq!(scene.answers().last(), Some(&120));
     let query = rookery_store::ArchiveQuery { limit: 200, max_bytes: 1 << 30, ..Default::default() };
-    let page = scene.server.done(scene.server.stores().archive.page(juliet.as_ref(), query));
+    let page = scene.server.finish(scene.server.stores().archive.page(juliet.as_ref(), query));
     assert_eq!(page.map(|page| page.expect("an archive").messages.len()), Ok(delivered));
 }
 
@@ -218,7 +218,7 @@ fn what_waited_for_the_store_goes_with_its_account() {
     });
     scene.server.account(juliet.as_str());
     scene.server.advance(60_000);
-    assert_eq!(scene.server.done(scene.server.stores().archive.ends(juliet.as_ref())), Ok(None));
+    assert_eq!(scene.server.finish(scene.server.stores().archive.ends(juliet.as_ref())), Ok(None));
 }
 
 fn engine() -> rookery_store::error::EngineWords {
@@ -280,7 +280,7 @@ fn what_waits_for_others_is_waited_for() {
     assert!(scene.release_all() > 1);
     scene.expect_acknowledged(1);
     scene.held.set_flowing(true);
-    assert_eq!(scene.server.done(scene.server.stores().offline.count(account.as_ref())), Ok(1));
+    assert_eq!(scene.server.finish(scene.server.stores().offline.count(account.as_ref())), Ok(1));
 }
 
 /// Other accounts' requests to the store delay nobody.
@@ -308,7 +308,7 @@ fn the_own_offline_messages_are_not_waited_for() {
     let got = mercutio.all();
     assert!(got.iter().any(|element| element.is("a", "urn:xmpp:sm:3") && element.attr("h") == Some("1")), "{got:?}");
     let account = scene.server.address(mercutio.bare());
-    let kept = || scene.server.done(scene.server.stores().offline.count(account.as_ref()));
+    let kept = || scene.server.finish(scene.server.stores().offline.count(account.as_ref()));
     assert_eq!(kept(), Ok(1));
     mercutio.send("<a xmlns='urn:xmpp:sm:3' h='2'/>");
     mercutio.pump();

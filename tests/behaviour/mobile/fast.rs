@@ -159,7 +159,7 @@ fn a_new_password_ends_all_tokens() {
     let token = first_token(&server, AGENT, TokenMechanism::Exporter);
     let account = server.address("romeo");
     let credentials = Credentials::derive("another", 4).expect("credentials");
-    server.done(server.stores().accounts.set_credentials(account.as_ref(), credentials)).expect("kept");
+    server.finish(server.stores().accounts.set_credentials(account.as_ref(), credentials)).expect("kept");
     assert_eq!(login(&server, &token, TokenMechanism::Exporter), Err("not-authorized".into()));
 }
 
@@ -170,7 +170,7 @@ fn a_disabled_account_has_no_tokens() {
     let token = first_token(&server, AGENT, TokenMechanism::Exporter);
     let account = server.address("romeo");
     for (disabled, expected) in [(true, Err("not-authorized".to_owned())), (false, Ok(()))] {
-        assert_eq!(server.done(server.stores().accounts.set_disabled(account.as_ref(), disabled)), Ok(true));
+        assert_eq!(server.finish(server.stores().accounts.set_disabled(account.as_ref(), disabled)), Ok(true));
         assert_eq!(login(&server, &token, TokenMechanism::Exporter).map(drop), expected);
     }
 }
@@ -190,7 +190,8 @@ fn tokens_are_kept_and_bounded() {
         })
         .collect();
     server.restart();
-    let documents = server.done(server.stores().documents.starting(server.address("romeo").as_ref(), "")).expect("all");
+    let documents =
+        server.finish(server.stores().documents.starting(server.address("romeo").as_ref(), "")).expect("all");
     let text: String = documents.iter().map(|document| String::from_utf8_lossy(&document.bytes).into_owned()).collect();
     assert!(tokens.iter().all(|token| !text.contains(token.as_str())) && !text.is_empty());
     for (at, (agent, token)) in agents.iter().zip(&tokens).enumerate() {

@@ -19,8 +19,8 @@ impl PushScene {
     fn with(options: Vec<(&'static str, &'static str, Value)>) -> Self {
         let server = Server::with(Config { federates: true, options, ..Config::default() });
         let [juliet, romeo] = [("juliet", 0), ("romeo", 1)].map(|(stem, at)| server.name_at(stem, at));
-        let juliet = server.login(&format!("{juliet}/balcony")).named("juliet");
-        let romeo = server.online(&format!("{romeo}/orchard")).named("romeo");
+        let juliet = server.login(&format!("{juliet}/balcony")).with_name("juliet");
+        let romeo = server.online(&format!("{romeo}/orchard")).with_name("romeo");
         Self { server, juliet, romeo }
     }
 
@@ -40,14 +40,14 @@ impl PushScene {
     }
 
     /// Returns the requests that have left for push services.
-    fn published(&self) -> Vec<Element> {
-        let left = self.server.left().into_iter();
+    fn published_requests(&self) -> Vec<Element> {
+        let left = self.server.take_left().into_iter();
         left.filter_map(|left| Element::parse(left.text.as_bytes()).ok()).filter(|left| left.name() == "iq").collect()
     }
 
     /// Returns the only request.
     fn one(&self) -> Element {
-        let mut all = self.published();
+        let mut all = self.published_requests();
         assert_eq!(all.len(), 1, "{all:?}");
         all.remove(0)
     }
@@ -66,7 +66,7 @@ fn publish(request: &Element) -> &Element {
 }
 
 /// Returns a field of the summary.
-fn field(request: &Element, var: &str) -> Option<String> {
+fn summary_field(request: &Element, var: &str) -> Option<String> {
     let item = publish(request).child("item", ns::PUBSUB)?;
     let form = item.child("notification", ns::PUSH)?.child("x", ns::DATA_FORMS)?;
     let field = form.children().find(|field| field.attr("var") == Some(var))?;
@@ -83,16 +83,19 @@ fn notifications_are_those_of_the_standards_examples() {
     let mut scene = PushScene::new();
     scene.enable("yxs32uqsflafdk3iuqo", OPTIONS);
     scene.write("seen");
-    assert!(scene.published().is_empty(), "somebody looks");
+    assert!(scene.published_requests().is_empty(), "somebody looks");
     scene.romeo.close();
     scene.write("Wherefore art thou, Romeo?");
     let request = scene.one();
     assert_eq!((request.attr("type"), request.attr("from")), (Some("set"), Some("example.org")));
     assert_eq!(request.attr("to"), Some("push.example.net"));
     assert_eq!(publish(&request).attr("node"), Some("yxs32uqsflafdk3iuqo"));
-    assert_eq!(field(&request, "FORM_TYPE").as_deref(), Some("urn:xmpp:push:summary"));
-    assert_eq!(field(&request, "message-count").as_deref(), Some("1"));
-    assert_eq!((field(&request, "last-message-sender"), field(&request, "last-message-body")), (None, None));
+    assert_eq!(summary_field(&request, "FORM_TYPE").as_deref(), Some("urn:xmpp:push:summary"));
+    assert_eq!(summary_field(&request, "message-count").as_deref(), Some("1"));
+    assert_eq!(
+        (summary_field(&request, "last-message-sender"), summary_field(&request, "last-message-body")),
+        (None, None)
+    );
     let pubsub = request.child("pubsub", ns::PUBSUB).unwrap();
     let options = pubsub.child("publish-options", ns::PUBSUB).and_then(|options| options.child("x", ns::DATA_FORMS));
     assert!(options.is_some_and(|options| options.children().any(|field| field.attr("var") == Some("secret"))));
@@ -107,8 +110,8 @@ fn the_operator_decides_what_is_said() {
         scene.romeo.close();
         scene.write("hi");
         let request = scene.one();
-        assert_eq!(field(&request, "last-message-sender").is_some(), sender, "{content}");
-        assert_eq!(field(&request, "last-message-body").is_some(), body, "{content}");
+        assert_eq!(summary_field(&request, "last-message-sender").is_some(), sender, "{content}");
+        assert_eq!(summary_field(&request, "last-message-body").is_some(), body, "{content}");
     }
 }
 
@@ -123,17 +126,17 @@ fn a_service_is_not_flooded() {
     }
     let first = scene.one();
     scene.server.advance(10_000);
-    assert!(scene.published().is_empty(), "it has not answered");
+    assert!(scene.published_requests().is_empty(), "it has not answered");
     scene.answer(&first, "");
-    assert!(scene.published().is_empty());
+    assert!(scene.published_requests().is_empty());
     scene.server.advance(6_000);
     let second = scene.one();
-    assert_eq!(field(&second, "message-count").as_deref(), Some("19"));
+    assert_eq!(summary_field(&second, "message-count").as_deref(), Some("19"));
     scene.answer(&second, "");
     scene.server.advance(60_000);
-    assert!(scene.published().is_empty());
+    assert!(scene.published_requests().is_empty());
     scene.write("later");
-    assert_eq!(field(&scene.one(), "message-count").as_deref(), Some("1"));
+    assert_eq!(summary_field(&scene.one(), "message-count").as_deref(), Some("1"));
 }
 
 /// A session that has lost its connection: for what it had not acknowledged, and for what comes
@@ -145,7 +148,7 @@ fn detached_sessions_are_told_of() {
     scene.romeo.enable();
     scene.write("on its way");
     scene.romeo.all();
-    assert!(scene.published().is_empty());
+    assert!(scene.published_requests().is_empty());
     scene.romeo.vanish();
     let request = scene.one();
     scene.answer(&request, "");
@@ -155,7 +158,7 @@ fn detached_sessions_are_told_of() {
         .juliet
         .send(&format!("<message to='{romeo}'><composing xmlns='http://jabber.org/protocol/chatstates'/></message>"));
     scene.juliet.pump();
-    assert!(scene.published().is_empty(), "nobody wants to be told of that");
+    assert!(scene.published_requests().is_empty(), "nobody wants to be told of that");
     scene.write("hi");
     scene.one();
 }
@@ -174,7 +177,7 @@ fn inactive_sessions_are_told_of() {
     let local = scene.romeo.jid.as_ref().unwrap().local().unwrap().to_owned();
     let _desktop = scene.server.online(&format!("{local}/desktop"));
     scene.write("hi");
-    assert!(scene.published().is_empty());
+    assert!(scene.published_requests().is_empty());
 }
 
 /// §7.1: a refusal ends a registration, an error that may pass does not.
@@ -192,7 +195,7 @@ fn a_refusal_ends_a_registration() {
     scene.answer(&scene.one(), refusal);
     scene.server.advance(120_000);
     scene.write("3");
-    assert!(scene.published().is_empty());
+    assert!(scene.published_requests().is_empty());
     let pushes = scene.server.counters().pushes;
     assert_eq!((pushes.accepted, pushes.failed, pushes.refused), (0, 1, 1));
 }
@@ -234,7 +237,7 @@ fn registrations_are_disabled() {
     scene.romeo.expect(&format!("<iq type='result' id='1' from='{romeo}'/>"));
     scene.romeo.vanish();
     scene.write("1");
-    let published = scene.published();
+    let published = scene.published_requests();
     let nodes: Vec<_> = published.iter().filter_map(|request| publish(request).attr("node")).collect();
     assert_eq!(nodes, ["b", "c"]);
     let local = scene.romeo.jid.as_ref().unwrap().local().unwrap().to_owned();
@@ -243,9 +246,9 @@ fn registrations_are_disabled() {
     again.pump();
     again.vanish();
     scene.server.advance(120_000);
-    scene.published();
+    scene.published_requests();
     scene.write("2");
-    assert!(scene.published().is_empty());
+    assert!(scene.published_requests().is_empty());
 }
 
 /// Registrations outlive a restart, and are bounded.
@@ -260,7 +263,7 @@ fn registrations_are_kept_and_bounded() {
     let mut juliet = scene.server.login("juliet/balcony");
     juliet.send(&format!("<message to='{to}' type='chat'><body>hi</body></message>"));
     juliet.pump();
-    let published = scene.published();
+    let published = scene.published_requests();
     let nodes: Vec<_> = published.iter().filter_map(|request| publish(request).attr("node")).collect();
     assert_eq!(nodes, ["b", "c"]);
 }

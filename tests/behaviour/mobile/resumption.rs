@@ -225,7 +225,7 @@ fn offline_messages_stay_in_the_store_until_they_are_acknowledged() {
     let id = phone.enable();
     phone.send("<presence/>");
     assert_eq!(phone.bodies(), ["1", "2", "3"]);
-    let count = || server.done(server.stores().offline.count(romeo.as_ref())).unwrap();
+    let count = || server.finish(server.stores().offline.count(romeo.as_ref())).unwrap();
     assert_eq!(count(), 3);
     // It has its own presence and the first message.
     phone.send("<a xmlns='urn:xmpp:sm:3' h='2'/>");

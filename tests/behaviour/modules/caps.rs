@@ -6,10 +6,10 @@ use rookery_hub::Value;
 use rookery_xml::{Element, ns};
 use sha1::{Digest, Sha1};
 
-use super::stage::{DOMAIN, ModuleStage, refused, result, set, switch_off};
+use super::stage::{DOMAIN, ModuleStage, assert_refusal, result, set, switch_off};
 
 /// Returns the `<c/>` among the stream features after login.
-fn announced(stage: &ModuleStage) -> Option<Element> {
+fn announced_caps(stage: &ModuleStage) -> Option<Element> {
     let features = stage.world.registry().login_features(stage.world.domain(DOMAIN).unwrap());
     features.iter().map(|feature| Element::parse(feature.bytes()).unwrap()).find(|feature| feature.is("c", ns::CAPS))
 }
@@ -30,7 +30,7 @@ fn the_hash_is_that_of_what_disco_answers_under_the_node() {
     });
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
-    let c = announced(&stage).unwrap();
+    let c = announced_caps(&stage).unwrap();
     assert_eq!(c.attr("hash"), Some("sha-1"));
     let node = format!("{}#{}", c.attr("node").unwrap(), c.attr("ver").unwrap());
     let answer = stage.ask(link, "get", DOMAIN, &info(&node));
@@ -50,22 +50,22 @@ fn other_nodes_do_not_exist() {
     let mut stage = ModuleStage::new();
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
-    let node = announced(&stage).unwrap().attr("node").unwrap().to_owned();
+    let node = announced_caps(&stage).unwrap().attr("node").unwrap().to_owned();
     for node in [node.clone(), format!("{node}#AAAA"), "elsewhere".to_owned()] {
-        refused(&stage.ask(link, "get", DOMAIN, &info(&node)), "item-not-found", "cancel");
+        assert_refusal(&stage.ask(link, "get", DOMAIN, &info(&node)), "item-not-found", "cancel");
     }
 }
 
 #[test]
 fn nothing_is_announced_that_is_not_answered() {
-    assert_eq!(announced(&ModuleStage::with(|settings| switch_off(settings, "disco"))), None);
+    assert_eq!(announced_caps(&ModuleStage::with(|settings| switch_off(settings, "disco"))), None);
     let node = {
-        let c = announced(&ModuleStage::new()).unwrap();
+        let c = announced_caps(&ModuleStage::new()).unwrap();
         format!("{}#{}", c.attr("node").unwrap(), c.attr("ver").unwrap())
     };
     let mut stage = ModuleStage::with(|settings| switch_off(settings, "caps"));
-    assert_eq!(announced(&stage), None);
+    assert_eq!(announced_caps(&stage), None);
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
-    refused(&stage.ask(link, "get", DOMAIN, &info(&node)), "item-not-found", "cancel");
+    assert_refusal(&stage.ask(link, "get", DOMAIN, &info(&node)), "item-not-found", "cancel");
 }

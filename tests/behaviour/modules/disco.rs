@@ -3,7 +3,7 @@
 use rookery_store::StoreError;
 use rookery_xml::{Element, ns};
 
-use super::stage::{DOMAIN, ModuleStage, error, refused, result, switch_off};
+use super::stage::{DOMAIN, ModuleStage, assert_refusal, error, result, switch_off};
 
 const INFO: &str = "<query xmlns='http://jabber.org/protocol/disco#info'/>";
 const ITEMS: &str = "<query xmlns='http://jabber.org/protocol/disco#items'/>";
@@ -68,11 +68,11 @@ fn modules_that_are_off_are_not_shown_and_do_not_answer() {
     let answer = stage.ask(link, "get", DOMAIN, INFO);
     let shown = features(result(&answer).unwrap());
     assert!(!shown.contains(&ns::PING) && !shown.contains(&ns::OFFLINE) && shown.contains(&ns::TIME), "{shown:?}");
-    refused(&stage.ask(link, "get", DOMAIN, "<ping xmlns='urn:xmpp:ping'/>"), "service-unavailable", "cancel");
+    assert_refusal(&stage.ask(link, "get", DOMAIN, "<ping xmlns='urn:xmpp:ping'/>"), "service-unavailable", "cancel");
     let mut stage = ModuleStage::with(|settings| switch_off(settings, "disco"));
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
-    refused(&stage.ask(link, "get", DOMAIN, INFO), "service-unavailable", "cancel");
+    assert_refusal(&stage.ask(link, "get", DOMAIN, INFO), "service-unavailable", "cancel");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn an_account_tells_itself_and_its_contacts() {
         let answer = stage.ask(asker, "get", to, ITEMS);
         assert_eq!(items(result(&answer).unwrap()), ["juliet@example.org/balcony"]);
         for of_node in [INFO_OF_NODE, ITEMS_OF_NODE] {
-            refused(&stage.ask(asker, "get", to, of_node), "item-not-found", "cancel");
+            assert_refusal(&stage.ask(asker, "get", to, of_node), "item-not-found", "cancel");
         }
     }
 }
@@ -116,7 +116,7 @@ fn a_stranger_learns_nothing() {
     for to in ["juliet@example.org", "nurse@example.org", "nobody@example.org"] {
         for query in [INFO, INFO_OF_NODE] {
             let answer = stage.ask(link, "get", to, query);
-            refused(&answer, "service-unavailable", "cancel");
+            assert_refusal(&answer, "service-unavailable", "cancel");
             assert_eq!(answer.children().count(), 1);
         }
         for (query, node) in [(ITEMS, None), (ITEMS_OF_NODE, Some("n"))] {
@@ -126,7 +126,7 @@ fn a_stranger_learns_nothing() {
             assert_eq!(query.attr("node"), node);
         }
         for query in [INFO, ITEMS] {
-            refused(&stage.ask(link, "set", to, query), "bad-request", "modify");
+            assert_refusal(&stage.ask(link, "set", to, query), "bad-request", "modify");
         }
     }
 }
@@ -137,13 +137,13 @@ fn malformed_questions_and_unknown_nodes_are_refused() {
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     for (info, items) in [(INFO, ITEMS), (INFO_OF_NODE, ITEMS_OF_NODE)] {
-        refused(&stage.ask(link, "set", DOMAIN, info), "bad-request", "modify");
-        refused(&stage.ask(link, "set", DOMAIN, items), "bad-request", "modify");
+        assert_refusal(&stage.ask(link, "set", DOMAIN, info), "bad-request", "modify");
+        assert_refusal(&stage.ask(link, "set", DOMAIN, items), "bad-request", "modify");
     }
     for of_node in [INFO_OF_NODE, ITEMS_OF_NODE] {
-        refused(&stage.ask(link, "get", DOMAIN, of_node), "item-not-found", "cancel");
+        assert_refusal(&stage.ask(link, "get", DOMAIN, of_node), "item-not-found", "cancel");
     }
-    refused(
+    assert_refusal(
         &stage.ask(link, "get", DOMAIN, "<q xmlns='http://jabber.org/protocol/disco#info'/>"),
         "bad-request",
         "modify",
@@ -152,7 +152,7 @@ fn malformed_questions_and_unknown_nodes_are_refused() {
 
 #[test]
 fn a_failing_store_is_told_and_counted() {
-    let (mut stage, held) = ModuleStage::held(|_| {});
+    let (mut stage, held) = ModuleStage::with_held_store(|_| {});
     let (romeo, juliet) = (stage.account("romeo"), stage.account("juliet"));
     let link = stage.bind(&romeo, "orchard");
     held.set_fault(Some(StoreError::Busy));

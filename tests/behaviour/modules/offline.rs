@@ -7,7 +7,7 @@ use rookery_store::{OfflineRoom, StoreError, wait};
 use rookery_stream::error::StreamError;
 use rookery_xml::{Element, ns};
 
-use super::stage::{DOMAIN, ModuleStage, NOON, refused, set, switch_off};
+use super::stage::{DOMAIN, ModuleStage, NOON, assert_refusal, set, switch_off};
 
 /// Brings Romeo on the stage, and makes an account for Juliet.
 fn verona(mut stage: ModuleStage) -> (ModuleStage, Link, Jid) {
@@ -29,7 +29,7 @@ fn bodies(heard: &[Element]) -> Vec<String> {
         .collect()
 }
 
-fn stored(stage: &ModuleStage, owner: &Jid) -> u64 {
+fn stored_count(stage: &ModuleStage, owner: &Jid) -> u64 {
     wait(stage.stores.offline.count(owner.as_ref())).unwrap()
 }
 
@@ -59,7 +59,7 @@ fn messages_wait_and_come_with_the_time_when_they_came() {
     assert_eq!(stamps, ["2009-02-13T23:31:30Z", "2009-02-13T23:32:31Z"]);
     assert!(heard.iter().all(|message| message.attr("from") == Some("romeo@example.org/orchard")));
     assert!(heard.iter().all(|message| message.attr("to") == Some(juliet.as_str())));
-    assert_eq!(stored(&stage, &juliet), 0);
+    assert_eq!(stored_count(&stage, &juliet), 0);
 }
 
 #[test]
@@ -71,9 +71,9 @@ fn who_writes_too_much_is_told() {
     assert!(stage.hear(romeo).is_empty());
     chat(&mut stage, romeo, "three");
     let answer = stage.answer(romeo);
-    refused(&answer, "service-unavailable", "cancel");
+    assert_refusal(&answer, "service-unavailable", "cancel");
     assert_eq!(answer.attr("from"), Some(juliet.as_str()));
-    assert_eq!(stored(&stage, &juliet), 2);
+    assert_eq!(stored_count(&stage, &juliet), 2);
 }
 
 /// RFC 6121 §8.5.1.
@@ -82,7 +82,7 @@ fn an_account_that_does_not_exist_looks_like_a_full_one() {
     let (mut stage, romeo, _) = verona(ModuleStage::new());
     for type_ in ["chat", "normal"] {
         stage.say(romeo, &format!("<message type='{type_}' id='q' to='nobody@example.org'><body>hi</body></message>"));
-        refused(&stage.answer(romeo), "service-unavailable", "cancel");
+        assert_refusal(&stage.answer(romeo), "service-unavailable", "cancel");
     }
 }
 
@@ -103,41 +103,41 @@ fn what_is_not_for_storage_is_not_stored() {
             assert!(stage.hear(romeo).is_empty(), "{message}");
         }
         stage.say(romeo, &format!("<message type='groupchat' id='q' to='{to}'><body>all</body></message>"));
-        refused(&stage.answer(romeo), "service-unavailable", "cancel");
+        assert_refusal(&stage.answer(romeo), "service-unavailable", "cancel");
     }
-    assert_eq!(stored(&stage, &juliet), 0);
+    assert_eq!(stored_count(&stage, &juliet), 0);
     stage.say(
         romeo,
         "<message to='juliet@example.org'><body>hi</body><no-permanent-store xmlns='urn:xmpp:hints'/></message>",
     );
-    assert_eq!(stored(&stage, &juliet), 1);
+    assert_eq!(stored_count(&stage, &juliet), 1);
 }
 
 #[test]
 fn without_the_module_the_sender_is_told() {
     let (mut stage, romeo, juliet) = verona(ModuleStage::with(|settings| switch_off(settings, "offline")));
     chat(&mut stage, romeo, "one");
-    refused(&stage.answer(romeo), "service-unavailable", "cancel");
-    assert_eq!(stored(&stage, &juliet), 0);
+    assert_refusal(&stage.answer(romeo), "service-unavailable", "cancel");
+    assert_eq!(stored_count(&stage, &juliet), 0);
 }
 
 #[test]
 fn a_failing_store_is_told_to_the_sender() {
-    let (stage, held) = ModuleStage::held(|_| {});
+    let (stage, held) = ModuleStage::with_held_store(|_| {});
     let (mut stage, romeo, _) = verona(stage);
     held.set_fault(Some(StoreError::Busy));
     chat(&mut stage, romeo, "one");
-    refused(&stage.answer(romeo), "resource-constraint", "wait");
+    assert_refusal(&stage.answer(romeo), "resource-constraint", "wait");
     held.set_fault(Some(StoreError::Panicked("test".into())));
     chat(&mut stage, romeo, "two");
-    refused(&stage.answer(romeo), "internal-server-error", "cancel");
+    assert_refusal(&stage.answer(romeo), "internal-server-error", "cancel");
     assert_eq!(stage.world.counters.store_errors, 2);
 }
 
 /// Messages that come while older ones are on their way out of the store wait behind them.
 #[test]
 fn nothing_overtakes() {
-    let (stage, held) = ModuleStage::held(|_| {});
+    let (stage, held) = ModuleStage::with_held_store(|_| {});
     let (mut stage, romeo, juliet) = verona(stage);
     chat(&mut stage, romeo, "one");
     chat(&mut stage, romeo, "two");
@@ -163,7 +163,7 @@ fn many_portions_come_in_order() {
     let link = stage.bind(&juliet, "balcony");
     stage.say(link, "<presence/>");
     assert_eq!(bodies(&stage.hear(link)), sent);
-    assert_eq!(stored(&stage, &juliet), 0);
+    assert_eq!(stored_count(&stage, &juliet), 0);
 }
 
 /// A backlog that is larger than an outbox neither ends the session nor gets lost, and doesn't stop
@@ -181,7 +181,7 @@ fn a_slow_reader_gets_all_in_its_own_time() {
     let link = stage.bind(&juliet, "balcony");
     stage.say(link, "<presence/>");
     assert!(stage.world.outboxes.waiting_bytes(link) <= 10_000);
-    assert!(stored(&stage, &juliet) > 40);
+    assert!(stored_count(&stage, &juliet) > 40);
     // Another resource is answered meanwhile.
     let other = stage.bind(&juliet, "chamber");
     let answer = stage.ask(other, "get", DOMAIN, "<ping xmlns='urn:xmpp:ping'/>");
@@ -193,7 +193,7 @@ fn a_slow_reader_gets_all_in_its_own_time() {
     }
     assert_eq!(bodies(&heard), sent);
     assert_eq!(stage.closes(link), None);
-    assert_eq!(stored(&stage, &juliet), 0);
+    assert_eq!(stored_count(&stage, &juliet), 0);
     assert_eq!(stage.world.tasks_waiting(), 0);
 }
 
@@ -214,7 +214,7 @@ fn a_session_that_ends_midway_loses_nothing() {
     stage.world.set_time(1000, NOON + 1000);
     stage.world.closed(link);
     stage.settle();
-    assert_eq!(stored(&stage, &juliet) as usize, sent.len() - heard.len());
+    assert_eq!(stored_count(&stage, &juliet) as usize, sent.len() - heard.len());
     assert_eq!(stage.world.tasks_waiting(), 0);
     let again = stage.bind(&juliet, "balcony");
     stage.say(again, "<presence/>");
@@ -230,13 +230,13 @@ fn a_session_that_ends_midway_loses_nothing() {
     // The messages in the outbox have gone back behind the rest.
     heard.sort_by_key(|body| sent.iter().position(|other| other == body));
     assert_eq!(heard, sent);
-    assert_eq!(stored(&stage, &juliet), 0);
+    assert_eq!(stored_count(&stage, &juliet), 0);
 }
 
 /// A session that becomes reachable takes over; nobody gets a message twice.
 #[test]
 fn a_second_session_takes_over() {
-    let (stage, held) = ModuleStage::held(|_| {});
+    let (stage, held) = ModuleStage::with_held_store(|_| {});
     let (mut stage, romeo, juliet) = verona(stage);
     chat(&mut stage, romeo, "one");
     let (first, second) = (stage.bind(&juliet, "balcony"), stage.bind(&juliet, "chamber"));
@@ -247,7 +247,7 @@ fn a_second_session_takes_over() {
         stage.settle();
     }
     assert_eq!(bodies(&stage.hear(first)).len() + bodies(&stage.hear(second)).len(), 1);
-    assert_eq!(stored(&stage, &juliet), 0);
+    assert_eq!(stored_count(&stage, &juliet), 0);
     // The same session twice.
     held.set_flowing(true);
     stage.say(first, "<presence type='unavailable'/>");
@@ -289,7 +289,7 @@ fn another_session_gets_the_rest() {
     heard.sort_by_key(|body| body.split(' ').next().and_then(|at| at.parse::<u32>().ok()));
     heard.dedup();
     assert_eq!(heard.len(), 30);
-    assert_eq!(stored(&stage, &juliet), 0);
+    assert_eq!(stored_count(&stage, &juliet), 0);
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn a_message_larger_than_an_outbox_ends_the_session_but_stays() {
     stage.say(link, "<presence/>");
     stage.hear(link);
     assert_eq!(stage.closes(link), Some(StreamError::ResourceConstraint));
-    assert_eq!(stored(&stage, &juliet), 1);
+    assert_eq!(stored_count(&stage, &juliet), 1);
     stage.world.closed(link);
     stage.settle();
     assert_eq!(stage.world.tasks_waiting(), 0);
@@ -318,12 +318,12 @@ fn damaged_messages_do_not_block_those_behind_them() {
     let link = stage.bind(&juliet, "balcony");
     stage.say(link, "<presence/>");
     assert_eq!(bodies(&stage.hear(link)), ["one"]);
-    assert_eq!(stored(&stage, &juliet), 0);
+    assert_eq!(stored_count(&stage, &juliet), 0);
 }
 
 #[test]
 fn a_store_that_fails_while_delivering_lets_everybody_go_on() {
-    let (stage, held) = ModuleStage::held(|_| {});
+    let (stage, held) = ModuleStage::with_held_store(|_| {});
     let (mut stage, romeo, juliet) = verona(stage);
     chat(&mut stage, romeo, "one");
     let link = stage.bind(&juliet, "balcony");
@@ -333,5 +333,5 @@ fn a_store_that_fails_while_delivering_lets_everybody_go_on() {
     chat(&mut stage, romeo, "two");
     assert_eq!(bodies(&stage.hear(link)), ["two"]);
     held.set_fault(None);
-    assert_eq!(stored(&stage, &juliet), 1);
+    assert_eq!(stored_count(&stage, &juliet), 1);
 }

@@ -1,6 +1,6 @@
 //! XEP-0199.
 
-use super::stage::{DOMAIN, ModuleStage, refused, result};
+use super::stage::{DOMAIN, ModuleStage, assert_refusal, result};
 
 const PING: &str = "<ping xmlns='urn:xmpp:ping'/>";
 
@@ -23,7 +23,7 @@ fn who_sees_presence_may_ping_and_a_stranger_learns_nothing() {
     let (romeo, juliet) = (stage.account("romeo"), stage.account("juliet"));
     let link = stage.bind(&romeo, "orchard");
     for to in [juliet.as_str(), "nobody@example.org"] {
-        refused(&stage.ask(link, "get", to, PING), "service-unavailable", "cancel");
+        assert_refusal(&stage.ask(link, "get", to, PING), "service-unavailable", "cancel");
     }
     stage.shows(&juliet, &romeo);
     assert_eq!(result(&stage.ask(link, "get", juliet.as_str(), PING)), None);
@@ -35,7 +35,7 @@ fn malformed_pings_are_refused() {
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     for to in ["", DOMAIN, "nobody@example.org"] {
-        refused(&stage.ask(link, "set", to, PING), "bad-request", "modify");
-        refused(&stage.ask(link, "get", to, "<pong xmlns='urn:xmpp:ping'/>"), "bad-request", "modify");
+        assert_refusal(&stage.ask(link, "set", to, PING), "bad-request", "modify");
+        assert_refusal(&stage.ask(link, "get", to, "<pong xmlns='urn:xmpp:ping'/>"), "bad-request", "modify");
     }
 }

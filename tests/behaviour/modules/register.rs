@@ -8,7 +8,7 @@ use rookery_store::{StoreError, wait};
 use rookery_stream::error::StreamError;
 use rookery_xml::{Element, ns};
 
-use super::stage::{DOMAIN, ModuleStage, NOON, refused, result, set, switch_off};
+use super::stage::{DOMAIN, ModuleStage, NOON, assert_refusal, result, set, switch_off};
 
 const GET: &str = "<query xmlns='jabber:iq:register'/>";
 const REMOVE: &str = "<query xmlns='jabber:iq:register'><remove/></query>";
@@ -34,7 +34,7 @@ fn password_is(stage: &ModuleStage, jid: &str, password: &str) -> bool {
     wait(stage.stores.accounts.credentials(jid.as_ref())).unwrap().unwrap().verify(password)
 }
 
-fn announced(stage: &ModuleStage) -> bool {
+fn is_announced(stage: &ModuleStage) -> bool {
     let features = stage.world.registry().stream_features(stage.world.domain(DOMAIN).unwrap());
     features.iter().any(|feature| Element::parse(feature.bytes()).unwrap().is("register", ns::REGISTER_FEATURE))
 }
@@ -42,9 +42,9 @@ fn announced(stage: &ModuleStage) -> bool {
 #[test]
 fn nobody_creates_an_account_by_default() {
     let mut stage = ModuleStage::new();
-    assert!(!announced(&stage));
+    assert!(!is_announced(&stage));
     for (type_, query) in [("get", GET.to_owned()), ("set", form("benvolio", "a long password"))] {
-        refused(&stage.guest(guest("192.0.2.1"), type_, &query), "service-unavailable", "cancel");
+        assert_refusal(&stage.guest(guest("192.0.2.1"), type_, &query), "service-unavailable", "cancel");
     }
     assert!(!exists(&stage, "benvolio@example.org"));
 }
@@ -54,14 +54,14 @@ fn without_the_module_nobody_removes_an_account() {
     let mut stage = ModuleStage::with(|settings| switch_off(settings, "register"));
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
-    refused(&stage.ask(link, "set", DOMAIN, REMOVE), "service-unavailable", "cancel");
+    assert_refusal(&stage.ask(link, "set", DOMAIN, REMOVE), "service-unavailable", "cancel");
     assert!(exists(&stage, "romeo@example.org"));
 }
 
 #[test]
 fn a_guest_makes_an_account() {
     let mut stage = ModuleStage::with(on);
-    assert!(announced(&stage));
+    assert!(is_announced(&stage));
     let answer = stage.guest(guest("192.0.2.1"), "get", GET);
     let names: Vec<_> = result(&answer).unwrap().children().map(Element::name).collect();
     assert_eq!(names, ["instructions", "username", "password", "x"]);
@@ -85,10 +85,10 @@ fn forms_that_lack_something_are_refused() {
         form("benvolio", "short"),
         form("benvolio", "bell\u{2028}bell bell"),
     ] {
-        refused(&stage.guest(guest, "set", &form), "not-acceptable", "modify");
+        assert_refusal(&stage.guest(guest, "set", &form), "not-acceptable", "modify");
     }
-    refused(&stage.guest(guest, "get", "<form xmlns='jabber:iq:register'/>"), "bad-request", "modify");
-    refused(&stage.guest(guest, "set", REMOVE), "unexpected-request", "wait");
+    assert_refusal(&stage.guest(guest, "get", "<form xmlns='jabber:iq:register'/>"), "bad-request", "modify");
+    assert_refusal(&stage.guest(guest, "set", REMOVE), "unexpected-request", "wait");
     assert!(!exists(&stage, "benvolio@example.org"));
     // None of that has used up the address's turn.
     assert_eq!(result(&stage.guest(guest, "set", &form("benvolio", "a long password"))), None);
@@ -99,20 +99,24 @@ fn a_name_that_is_taken_is_a_conflict() {
     let mut stage = ModuleStage::with(on);
     stage.account("romeo");
     let guest = guest("192.0.2.1");
-    refused(&stage.guest(guest, "set", &form("Romeo", "a long password!")), "conflict", "cancel");
+    assert_refusal(&stage.guest(guest, "set", &form("Romeo", "a long password!")), "conflict", "cancel");
     assert!(!password_is(&stage, "romeo@example.org", "a long password!"));
     // Another name may follow at once, but names can't be tried for ever.
     for _ in 1..10 {
-        refused(&stage.guest(guest, "set", &form("romeo", "a long password")), "conflict", "cancel");
+        assert_refusal(&stage.guest(guest, "set", &form("romeo", "a long password")), "conflict", "cancel");
     }
-    refused(&stage.guest(guest, "set", &form("benvolio", "a long password")), "resource-constraint", "wait");
+    assert_refusal(&stage.guest(guest, "set", &form("benvolio", "a long password")), "resource-constraint", "wait");
 }
 
 #[test]
 fn an_address_creates_one_account_in_a_while() {
     let mut stage = ModuleStage::with(on);
     assert_eq!(result(&stage.guest(guest("2001:db8::1"), "set", &form("a", "a long password"))), None);
-    refused(&stage.guest(guest("2001:db8::2"), "set", &form("b", "a long password")), "resource-constraint", "wait");
+    assert_refusal(
+        &stage.guest(guest("2001:db8::2"), "set", &form("b", "a long password")),
+        "resource-constraint",
+        "wait",
+    );
     assert_eq!(result(&stage.guest(guest("2001:db8:0:1::2"), "set", &form("b", "a long password"))), None);
     stage.world.set_time(600_000, NOON + 600_000);
     assert_eq!(result(&stage.guest(guest("2001:db8::2"), "set", &form("c", "a long password"))), None);
@@ -126,7 +130,7 @@ fn passwords_are_not_taken_in_the_clear_unless_the_operator_says_so() {
     let insecure = Guest { secure: false, ..guest("192.0.2.1") };
     let mut stage = ModuleStage::with(on);
     for (type_, query) in [("get", GET.to_owned()), ("set", form("benvolio", "a long password"))] {
-        refused(&stage.guest(insecure, type_, &query), "not-authorized", "auth");
+        assert_refusal(&stage.guest(insecure, type_, &query), "not-authorized", "auth");
     }
     let mut stage = ModuleStage::with(|settings| {
         on(settings);
@@ -145,12 +149,12 @@ fn accounts_are_changed_where_none_are_created() {
 
 #[test]
 fn a_failing_store_uses_up_no_turn() {
-    let (mut stage, held) = ModuleStage::held(on);
+    let (mut stage, held) = ModuleStage::with_held_store(on);
     let guest = guest("192.0.2.1");
     held.set_fault(Some(StoreError::Busy));
-    refused(&stage.guest(guest, "set", &form("benvolio", "a long password")), "resource-constraint", "wait");
+    assert_refusal(&stage.guest(guest, "set", &form("benvolio", "a long password")), "resource-constraint", "wait");
     held.set_fault(Some(StoreError::Panicked("test".into())));
-    refused(&stage.guest(guest, "set", &form("benvolio", "a long password")), "internal-server-error", "cancel");
+    assert_refusal(&stage.guest(guest, "set", &form("benvolio", "a long password")), "internal-server-error", "cancel");
     assert_eq!(stage.world.counters.store_errors, 2);
     held.set_fault(None);
     assert_eq!(result(&stage.guest(guest, "set", &form("benvolio", "a long password"))), None);
@@ -196,17 +200,17 @@ fn a_password_change_that_is_wrong_changes_nothing() {
         stage.finish();
         stage.answer(link)
     };
-    refused(&change(DOMAIN, &form("romeo", "")), "bad-request", "modify");
-    refused(&change(DOMAIN, &form("", "another password")), "bad-request", "modify");
-    refused(&change(DOMAIN, GET), "bad-request", "modify");
-    refused(&change(DOMAIN, "<form xmlns='jabber:iq:register'/>"), "bad-request", "modify");
-    refused(&change(DOMAIN, &form("juliet", "another password")), "forbidden", "auth");
-    refused(&change(DOMAIN, &form("no name", "another password")), "forbidden", "auth");
-    refused(&change(DOMAIN, &form("romeo", "short")), "not-acceptable", "modify");
-    refused(&change(DOMAIN, &form("romeo", "bell\u{2028}bell bell")), "not-acceptable", "modify");
+    assert_refusal(&change(DOMAIN, &form("romeo", "")), "bad-request", "modify");
+    assert_refusal(&change(DOMAIN, &form("", "another password")), "bad-request", "modify");
+    assert_refusal(&change(DOMAIN, GET), "bad-request", "modify");
+    assert_refusal(&change(DOMAIN, "<form xmlns='jabber:iq:register'/>"), "bad-request", "modify");
+    assert_refusal(&change(DOMAIN, &form("juliet", "another password")), "forbidden", "auth");
+    assert_refusal(&change(DOMAIN, &form("no name", "another password")), "forbidden", "auth");
+    assert_refusal(&change(DOMAIN, &form("romeo", "short")), "not-acceptable", "modify");
+    assert_refusal(&change(DOMAIN, &form("romeo", "bell\u{2028}bell bell")), "not-acceptable", "modify");
     for to in [juliet.as_str(), "nobody@example.org"] {
-        refused(&change(to, &form("romeo", "another password")), "forbidden", "auth");
-        refused(&change(to, REMOVE), "forbidden", "auth");
+        assert_refusal(&change(to, &form("romeo", "another password")), "forbidden", "auth");
+        assert_refusal(&change(to, REMOVE), "forbidden", "auth");
     }
     assert!(password_is(&stage, romeo.as_str(), "a long password"));
     assert!(password_is(&stage, juliet.as_str(), "a long password"));
@@ -214,7 +218,7 @@ fn a_password_change_that_is_wrong_changes_nothing() {
 
 #[test]
 fn a_password_change_that_the_store_refuses_is_told() {
-    let (mut stage, held) = ModuleStage::held(on);
+    let (mut stage, held) = ModuleStage::with_held_store(on);
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     let stores = stage.stores.clone();
@@ -224,10 +228,10 @@ fn a_password_change_that_the_store_refuses_is_told() {
         stage.finish();
         stage.answer(link)
     };
-    refused(&change(Some(StoreError::Busy)), "resource-constraint", "wait");
-    refused(&change(Some(StoreError::Panicked("test".into()))), "internal-server-error", "cancel");
+    assert_refusal(&change(Some(StoreError::Busy)), "resource-constraint", "wait");
+    assert_refusal(&change(Some(StoreError::Panicked("test".into()))), "internal-server-error", "cancel");
     wait(stores.accounts.remove(romeo.as_ref())).unwrap();
-    refused(&change(None), "registration-required", "auth");
+    assert_refusal(&change(None), "registration-required", "auth");
 }
 
 #[test]
@@ -241,7 +245,7 @@ fn accounts_of_another_domain_are_not_registered_here() {
     let romeo = stage.account("romeo");
     let link = stage.bind(&romeo, "orchard");
     for (type_, query) in [("get", GET), ("set", REMOVE)] {
-        refused(&stage.ask(link, type_, "example.net", query), "forbidden", "auth");
+        assert_refusal(&stage.ask(link, type_, "example.net", query), "forbidden", "auth");
     }
     assert!(exists(&stage, romeo.as_str()));
 }
@@ -252,7 +256,7 @@ fn an_account_removes_itself() {
     let romeo = stage.account("romeo");
     let (link, other) = (stage.bind(&romeo, "orchard"), stage.bind(&romeo, "street"));
     let both = "<query xmlns='jabber:iq:register'><remove/><username>romeo</username></query>";
-    refused(&stage.ask(link, "set", "", both), "bad-request", "modify");
+    assert_refusal(&stage.ask(link, "set", "", both), "bad-request", "modify");
     assert!(exists(&stage, romeo.as_str()));
     assert_eq!(result(&stage.ask(link, "set", "", REMOVE)), None);
     assert!(!exists(&stage, romeo.as_str()));

@@ -39,7 +39,7 @@ impl ModuleStage {
 
     /// Returns a stage whose world sees a store that can be slow or broken; it flows at first. The
     /// stage's own `stores` are always well.
-    pub fn held(change: impl FnOnce(&mut Settings)) -> (Self, Arc<HeldStores>) {
+    pub fn with_held_store(change: impl FnOnce(&mut Settings)) -> (Self, Arc<HeldStores>) {
         let stores = Memory::stores();
         let held = HeldStores::new(stores.clone());
         held.set_flowing(true);
@@ -134,7 +134,7 @@ impl ModuleStage {
     pub fn read(&mut self, link: Link, max: usize) -> Vec<Element> {
         let mut out = Vec::new();
         self.world.outboxes.render(link, max, &mut out);
-        self.world.outboxes.sent(link, out.len());
+        self.world.outboxes.remove_sent(link, out.len());
         stanzas(&out)
     }
 
@@ -210,7 +210,7 @@ pub fn error(answer: &Element) -> (String, String) {
 
 /// Asserts that a reply is this error.
 #[track_caller]
-pub fn refused(answer: &Element, condition: &str, type_: &str) {
+pub fn assert_refusal(answer: &Element, condition: &str, type_: &str) {
     assert_eq!(error(answer), (condition.to_owned(), type_.to_owned()));
 }
 

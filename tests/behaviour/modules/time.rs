@@ -2,7 +2,7 @@
 
 use rookery_xml::ns;
 
-use super::stage::{DOMAIN, ModuleStage, refused, result};
+use super::stage::{DOMAIN, ModuleStage, assert_refusal, result};
 
 #[test]
 fn the_time_is_that_of_the_world() {
@@ -13,6 +13,6 @@ fn the_time_is_that_of_the_world() {
     let time = result(&answer).unwrap();
     assert_eq!(time.child_text("utc", ns::TIME).as_deref(), Some("2009-02-13T23:31:30Z"));
     assert_eq!(time.child_text("tzo", ns::TIME).as_deref(), Some("+00:00"));
-    refused(&stage.ask(link, "set", DOMAIN, "<time xmlns='urn:xmpp:time'/>"), "bad-request", "modify");
-    refused(&stage.ask(link, "get", DOMAIN, "<date xmlns='urn:xmpp:time'/>"), "bad-request", "modify");
+    assert_refusal(&stage.ask(link, "set", DOMAIN, "<time xmlns='urn:xmpp:time'/>"), "bad-request", "modify");
+    assert_refusal(&stage.ask(link, "get", DOMAIN, "<date xmlns='urn:xmpp:time'/>"), "bad-request", "modify");
 }

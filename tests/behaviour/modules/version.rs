@@ -3,7 +3,7 @@
 use rookery_hub::Value;
 use rookery_xml::ns;
 
-use super::stage::{DOMAIN, ModuleStage, refused, result, set};
+use super::stage::{DOMAIN, ModuleStage, assert_refusal, result, set};
 
 const QUERY: &str = "<query xmlns='jabber:iq:version'/>";
 
@@ -18,8 +18,8 @@ fn name_and_version_are_told_and_the_system_is_not() {
     assert_eq!(query.child_text("name", ns::VERSION).as_deref(), Some("Rookery"));
     assert_eq!(query.child_text("version", ns::VERSION).as_deref(), Some(env!("CARGO_PKG_VERSION")));
     assert_eq!(query.child("os", ns::VERSION), None);
-    refused(&stage.ask(link, "set", DOMAIN, QUERY), "bad-request", "modify");
-    refused(&stage.ask(link, "get", "", QUERY), "service-unavailable", "cancel");
+    assert_refusal(&stage.ask(link, "set", DOMAIN, QUERY), "bad-request", "modify");
+    assert_refusal(&stage.ask(link, "get", "", QUERY), "service-unavailable", "cancel");
 }
 
 #[test]

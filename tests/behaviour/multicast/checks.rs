@@ -4,7 +4,7 @@ use rookery_hub::Value;
 use rookery_testkit::{Client, Config};
 use rookery_xml::ns;
 
-use super::{MulticastScene, header, message, refused, refused_away, saw};
+use super::{MulticastScene, expect_refusal, header, message, refused_away, saw};
 
 fn list(rules: &[&str]) -> Value {
     Value::List(rules.iter().map(|&rule| rule.to_owned()).collect())
@@ -35,13 +35,13 @@ fn access_is_given_by_class_domain_and_address() {
         match from.split_once('@') {
             Some((_, "example.org" | "example.com")) => {
                 let mut sender: Client = scene.server.login(&format!("{from}/x"));
-                sender.send(&scene.named(&message("multicast.example.org", "to:NEAR")));
+                sender.send(&scene.with_names(&message("multicast.example.org", "to:NEAR")));
                 sender.pump();
             }
             _ => scene.comes_in(&format!("{from}/x"), "to:NEAR"),
         }
         let arrived = !saw(&mut scene.near).is_empty();
-        let refusals = refused_away(&scene.server.left());
+        let refusals = refused_away(&scene.server.take_left());
         assert!(refusals.iter().all(|(_, from, condition)| {
             (from.as_str(), condition.as_str()) == ("multicast.example.org", "forbidden") && !arrived
         }));
@@ -78,7 +78,7 @@ fn a_header_that_does_not_decode_is_refused_with_its_fault() {
         ("<to jid='b@example.org'/>", "address 2: <to/> isn't an address"),
         ("<address xmlns='urn:example' type='to' jid='b@example.org'/>", "address 2: <address/> isn't an address"),
     ] {
-        let good = scene.named("<address type='to' jid='NEAR'/>");
+        let good = scene.with_names("<address type='to' jid='NEAR'/>");
         let header = header(&format!("{good}{content}<address type='to' jid='@'/>"));
         scene.sender.send(&format!("<message to='multicast.example.org' id='m'>{header}</message>"));
         let text = scene.is_refused("modify", "bad-request");
@@ -114,10 +114,10 @@ fn malformed_addresses_do_not_stop_the_others() {
     let mut scene = MulticastScene::new();
     let content = "<address type='to' jid='a@@example.org'/><address type='cc' uri='sip:a@example.org'/>\
          <address type='bcc' desc='Somebody'/><address type='to' jid='NEAR'/><address type='bcc' jid='FAR'/>";
-    let header = scene.named(&header(content));
+    let header = scene.with_names(&header(content));
     scene.sender.send(&format!("<message to='multicast.example.org' id='m'>{header}</message>"));
     for blamed in ["a@@example.org", "sip:a@example.org", "an address has no JID"] {
-        let text = refused(&mut scene.sender, "modify", "jid-malformed");
+        let text = expect_refusal(&mut scene.sender, "modify", "jid-malformed");
         assert!(text.contains(blamed), "{text}");
     }
     scene.see("to!NEAR", "to!NEAR bcc:FAR");
@@ -128,7 +128,7 @@ fn malformed_addresses_do_not_stop_the_others() {
 fn malformed_addresses_are_told_before_the_limit() {
     let mut scene = MulticastScene::with_options(vec![("local_messages", Value::Number(1))]);
     scene.says("to:NEAR to:@ to:FAR");
-    refused(&mut scene.sender, "modify", "jid-malformed");
+    expect_refusal(&mut scene.sender, "modify", "jid-malformed");
     scene.is_refused("modify", "not-acceptable");
     scene.sender.expect_nothing();
 }
@@ -150,7 +150,10 @@ fn a_header_has_a_hundred_recipients_by_default() {
         scene.says(&format!("{}cc:FAR", many(count - 1)));
         scene.shows("", &format!("{}cc:FAR", many(count - 1)));
         if count > 100 {
-            assert!(refused(&mut scene.sender, "modify", "not-acceptable").contains("100"), "the text tells the limit");
+            assert!(
+                expect_refusal(&mut scene.sender, "modify", "not-acceptable").contains("100"),
+                "the text tells the limit"
+            );
             scene.is_refused("modify", "not-acceptable");
         }
     }
@@ -158,7 +161,7 @@ fn a_header_has_a_hundred_recipients_by_default() {
     let scene = MulticastScene::new();
     for (count, refused) in [(21, true), (20, false)] {
         scene.comes_in("a@elsewhere.net/x", &many(count));
-        let refusals = refused_away(&scene.server.left());
+        let refusals = refused_away(&scene.server.take_left());
         let is_refusal = |condition: &str| condition == "not-acceptable";
         assert_eq!(refusals.iter().filter(|(.., condition)| is_refusal(condition)).count(), usize::from(refused));
     }
@@ -187,11 +190,11 @@ fn configured_limits_hold() {
     scene.is_refused("modify", "not-acceptable");
     scene.comes_in("a@elsewhere.net/x", &format!("{}to:NEAR", many(500)));
     assert_eq!(scene.near.all().len(), 1);
-    scene.server.left();
+    scene.server.take_left();
     let presence = |count: usize| {
-        let presence = scene.named(&super::presence("multicast.example.org", "", &many(count)));
+        let presence = scene.with_names(&super::presence("multicast.example.org", "", &many(count)));
         scene.server.incoming(&presence.replacen("<presence ", "<presence from='a@elsewhere.net/x' ", 1));
-        refused_away(&scene.server.left()).into_iter().map(|(.., condition)| condition).collect::<Vec<_>>()
+        refused_away(&scene.server.take_left()).into_iter().map(|(.., condition)| condition).collect::<Vec<_>>()
     };
     assert_eq!((presence(3), presence(4)), (vec![], vec!["not-acceptable".to_owned()]));
 }
@@ -204,7 +207,7 @@ fn others_can_not_relay() {
     let mut scene = MulticastScene::with(Config { federates: true, domains, ..Config::default() });
     let refused = |scene: &mut MulticastScene, header: &str| {
         scene.comes_in("a@elsewhere.net/x", header);
-        let left = scene.server.left();
+        let left = scene.server.take_left();
         assert_eq!(left.len(), refused_away(&left).len(), "nothing but errors");
         refused_away(&left)
     };
@@ -229,7 +232,7 @@ fn all_domains_of_the_server_are_local() {
     let scene = MulticastScene::with(Config { federates: true, domains, ..Config::default() });
     let mut sender = scene.server.login("a@example.com/x");
     sender.send(&message("multicast.example.org", &format!("{}to:b@elsewhere.net", many(50))));
-    let left = scene.server.left();
+    let left = scene.server.take_left();
     assert_eq!(super::copies(&left).len(), 1);
 }
 
@@ -238,7 +241,7 @@ fn all_domains_of_the_server_are_local() {
 fn errors_are_not_answered() {
     let mut scene = MulticastScene::with_options(vec![("access", list(&[]))]);
     for kind in ["message", "presence"] {
-        for content in ["", &header("<address/>"), &scene.named(&super::addresses("to:NEAR"))] {
+        for content in ["", &header("<address/>"), &scene.with_names(&super::addresses("to:NEAR"))] {
             scene.sender.send(&format!("<{kind} to='multicast.example.org' id='m' type='error'>{content}</{kind}>"));
         }
     }
@@ -292,7 +295,7 @@ fn bytes_times_recipients_are_bounded() {
     let text = "x".repeat(1000);
     let says = |scene: &mut MulticastScene, recipients: &str| {
         let stanza = message("multicast.example.org", recipients).replace("</body>", &format!("{text}</body>"));
-        let stanza = scene.named(&stanza);
+        let stanza = scene.with_names(&stanza);
         scene.sender.send(&stanza);
         scene.sender.pump();
     };

@@ -3,7 +3,7 @@
 use rookery_testkit::{Config, Server};
 use rookery_xml::ns;
 
-use super::{MulticastScene, copies, error, header, saw, short, wanted};
+use super::{MulticastScene, copies, error, header, owned, saw, short};
 
 /// §4.5, §4.6.3: everybody sees `to` and `cc`, marked; who is blind sees his own address and no
 /// other blind one.
@@ -30,7 +30,7 @@ fn the_rest_of_the_stanza_is_untouched() {
     let text = "<message type='chat' to='multicast.example.org' id='m' xml:lang='it'><subject>x</subject>\
          <addresses xmlns='http://jabber.org/protocol/address'><address jid='FAR' type='to' node='n' desc='&lt;F&gt;'>\
          <x xmlns='urn:x'>y</x></address></addresses><body>hi &amp; ho</body><thread>t</thread></message>";
-    let text = scene.named(text);
+    let text = scene.with_names(text);
     scene.sender.send(&text);
     let from = scene.sender.full().to_owned();
     let found = scene.far.expect(
@@ -49,7 +49,7 @@ fn an_address_marked_as_delivered_gets_no_copy() {
     scene.says("to!NEAR bcc!a@elsewhere.net cc!b@elsewhere.net to:FAR");
     scene.see("", "to!NEAR cc!b@elsewhere.net to!FAR");
     let content = "<address type='to' jid='NEAR' delivered='false'/><address type='to' jid='FAR' delivered='1'/>";
-    let header = scene.named(&header(content));
+    let header = scene.with_names(&header(content));
     scene.sender.send(&format!("<message to='multicast.example.org' id='m'>{header}</message>"));
     assert_eq!(scene.near.all().len(), 1, "'false' is no mark");
     scene.far.expect_nothing();
@@ -69,7 +69,7 @@ fn information_passes() {
 #[test]
 fn repeated_addresses_get_one_copy() {
     let mut scene = MulticastScene::new();
-    let header = scene.named("bcc:NEAR to:NEAR cc:NEAR to:UPPER to:FAR/r bcc:FAR/r");
+    let header = scene.with_names("bcc:NEAR to:NEAR cc:NEAR to:UPPER to:FAR/r bcc:FAR/r");
     let upper = scene.near.bare().to_uppercase();
     scene.sender.send(&super::message("multicast.example.org", &header.replace("UPPER", &upper)));
     scene.see("to!NEAR to!FAR/r", "to!NEAR to!FAR/r");
@@ -83,7 +83,7 @@ fn a_blind_address_keeps_its_description() {
     let mut scene = MulticastScene::new();
     let content = "<address type='bcc' jid='NEAR' desc='N'/><address type='bcc' jid='FAR' node='&amp;'><x xmlns='urn:x'/></address>\
          <address type='bcc' jid='a@elsewhere.net' desc='A'/>";
-    let header = scene.named(&header(content));
+    let header = scene.with_names(&header(content));
     scene.sender.send(&format!("<message to='multicast.example.org' id='m'>{header}</message>"));
     let [near, far] = [&mut scene.near, &mut scene.far].map(|client| {
         let found = client.expect_element();
@@ -94,7 +94,7 @@ fn a_blind_address_keeps_its_description() {
     });
     assert_eq!((near.attr("desc"), near.attr("delivered")), (Some("N"), None));
     assert_eq!((far.attr("node"), far.children().count()), (Some("&"), 1));
-    let left = scene.server.left();
+    let left = scene.server.take_left();
     let text = &left.iter().find(|left| left.to == "a@elsewhere.net").expect("a copy").text;
     assert!(text.contains("desc='A'") && !text.contains("desc='N'"), "{text}");
 }
@@ -113,7 +113,7 @@ fn full_and_bare_addresses_reach_their_resources() {
     assert_eq!(saw(&mut second), format!("to!{near}"));
     scene.says("bcc:NEAR/second bcc:FAR/away");
     assert_eq!(saw(&mut second), format!("bcc:{near}/second"));
-    let away = scene.named("FAR/away");
+    let away = scene.with_names("FAR/away");
     scene.sender.expect(&format!("<message {}</message>", unavailable(&away)));
     scene.nothing_is_delivered();
 }
@@ -153,7 +153,7 @@ fn what_was_not_read_keeps_its_header() {
     scene.far.vanish();
     let far = scene.far.bare().to_owned();
     let mut far = scene.server.online(&format!("{}/again", far.split('@').next().expect("a name")));
-    let wanted = scene.named("to!NEAR bcc:FAR");
+    let wanted = scene.with_names("to!NEAR bcc:FAR");
     assert_eq!(saw(&mut far), wanted);
 }
 
@@ -192,13 +192,13 @@ fn the_service_and_the_domains_are_no_recipients() {
 fn recipients_elsewhere_get_copies_of_their_own() {
     let mut scene = MulticastScene::new();
     scene.says("to:NEAR cc:a@one.net bcc:b@one.net to:c@two.net bcc:d@two.net/x");
-    let seen = scene.named("to!NEAR cc!a@one.net to!c@two.net");
-    let mut found = copies(&scene.server.left());
+    let seen = scene.with_names("to!NEAR cc!a@one.net to!c@two.net");
+    let mut found = copies(&scene.server.take_left());
     found.sort();
     let [blind_b, blind_d] = ["bcc:b@one.net", "bcc:d@two.net/x"].map(|own| format!("{seen} {own}"));
     assert_eq!(
         found,
-        wanted([("a@one.net", &seen), ("b@one.net", &blind_b), ("c@two.net", &seen), ("d@two.net/x", &blind_d)])
+        owned([("a@one.net", &seen), ("b@one.net", &blind_b), ("c@two.net", &seen), ("d@two.net/x", &blind_d)])
     );
     scene.see(&seen, "");
 }
@@ -229,13 +229,13 @@ fn the_domain_takes_a_header_too() {
     scene.sender.expect(&format!("<message {}</message>", unavailable("example.org")));
     scene.nothing_is_delivered();
     scene.server.incoming(
-        &scene.named(&super::message("example.org", "to:FAR")).replace("<message ", "<message from='a@one.net' "),
+        &scene.with_names(&super::message("example.org", "to:FAR")).replace("<message ", "<message from='a@one.net' "),
     );
     scene.see("", "to!FAR");
 }
 
 fn message_with_odd_header(scene: &MulticastScene) -> String {
-    scene.named(&super::message("example.org", "to:NEAR odd:FAR"))
+    scene.with_names(&super::message("example.org", "to:NEAR odd:FAR"))
 }
 
 /// §3: "with no username or resource in the 'to' attribute".
@@ -264,7 +264,7 @@ fn headers_between_two_are_not_touched() {
 #[test]
 fn a_header_may_have_a_prefix() {
     let mut scene = MulticastScene::new();
-    let text = scene.named(
+    let text = scene.with_names(
         "<message to='multicast.example.org' id='m'><a:addresses xmlns:a='http://jabber.org/protocol/address'>\
          <a:address type='to' jid='NEAR'/><a:address type='bcc' jid='FAR'/></a:addresses></message>",
     );
@@ -277,7 +277,7 @@ fn a_header_may_have_a_prefix() {
 fn the_sender_may_be_a_recipient() {
     let mut scene = MulticastScene::new();
     scene.says("to:NEAR bcc:SENDER");
-    let wanted = scene.named("to!NEAR bcc:SENDER");
+    let wanted = scene.with_names("to!NEAR bcc:SENDER");
     assert_eq!(saw(&mut scene.sender), wanted);
     scene.see("to!NEAR", "");
 }
@@ -288,9 +288,9 @@ fn the_sender_may_be_a_recipient() {
 fn the_first_header_counts() {
     let mut scene = MulticastScene::new();
     let (first, second) = (super::addresses("to:NEAR bcc:a@one.net"), super::addresses("to:FAR"));
-    let text = scene.named(&format!("<message to='multicast.example.org' id='m'>{first}{second}</message>"));
+    let text = scene.with_names(&format!("<message to='multicast.example.org' id='m'>{first}{second}</message>"));
     scene.sender.send(&text);
     scene.see("to!NEAR", "");
-    let wanted_header = scene.named("to!NEAR bcc:a@one.net");
-    assert_eq!(copies(&scene.server.left()), wanted([("a@one.net", &wanted_header)]));
+    let wanted_header = scene.with_names("to!NEAR bcc:a@one.net");
+    assert_eq!(copies(&scene.server.take_left()), owned([("a@one.net", &wanted_header)]));
 }

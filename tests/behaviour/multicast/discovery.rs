@@ -6,7 +6,7 @@ use rookery_testkit::remote::Left;
 use rookery_testkit::{Server, element};
 use rookery_xml::ns;
 
-use super::{MulticastScene, copies, wanted};
+use super::{MulticastScene, copies, owned};
 
 const FEATURE: &str = "<feature var='http://jabber.org/protocol/address'/>";
 const OTHER: &str = "<feature var='urn:xmpp:ping'/>";
@@ -42,7 +42,7 @@ impl MulticastDiscovery {
     fn sends(&mut self) -> (Vec<DiscoveryQuestion>, Vec<(String, String)>) {
         let domain = &self.domain;
         self.scene.says(&format!("to:a@{domain} bcc:b@{domain}"));
-        let left = self.scene.server.left();
+        let left = self.scene.server.take_left();
         self.scene.sender.expect_nothing();
         (questions(&left), self.without_domain(copies(&left)))
     }
@@ -79,7 +79,7 @@ impl MulticastDiscovery {
     /// Lets an IQ for the service come in, given without its name.
     fn comes(&self, iq: &str) -> Vec<DiscoveryQuestion> {
         self.scene.server.incoming(&format!("<iq to='multicast.example.org' {iq}</iq>"));
-        questions(&self.scene.server.left())
+        questions(&self.scene.server.take_left())
     }
 
     /// Checks that nobody is asked, and returns the copies that leave.
@@ -129,11 +129,11 @@ pub(crate) fn limits(limits: &[(&str, &str)]) -> String {
 }
 
 fn individually() -> Vec<(String, String)> {
-    wanted([("a", "to!a"), ("b", "to!a bcc:b")])
+    owned([("a", "to!a"), ("b", "to!a bcc:b")])
 }
 
 fn through(service: &str) -> Vec<(String, String)> {
-    wanted([(service, "to:a bcc:b")])
+    owned([(service, "to:a bcc:b")])
 }
 
 /// §2.1: the domain itself; §5: one stanza, in which the domain's own addresses are not marked and
@@ -313,7 +313,7 @@ fn nobody_can_answer_for_another() {
 fn chunks(discovery: &mut MulticastDiscovery, count: usize) -> Vec<usize> {
     let domain = discovery.domain.clone();
     discovery.scene.says(&(0..count).map(|at| format!("to:u{at}@{domain} ")).collect::<String>());
-    let left = discovery.scene.server.left();
+    let left = discovery.scene.server.take_left();
     let copies = copies(&left);
     if copies.iter().any(|(to, _)| *to != domain) {
         assert_eq!(copies.len(), count, "one by one");
@@ -363,8 +363,8 @@ fn presence_has_its_own_limit() {
     let mut discovery = MulticastDiscovery::knows(&limits(&[("message", "50"), ("presence", "2")]));
     let domain = discovery.domain.clone();
     discovery.scene.shows("", &format!("bcc:a@{domain} bcc:b@{domain} bcc:c@{domain}"));
-    let copies = copies(&discovery.scene.server.left());
-    assert_eq!(discovery.without_domain(copies), wanted([("DOMAIN", "bcc:a bcc:b"), ("DOMAIN", "bcc:c")]));
+    let copies = copies(&discovery.scene.server.take_left());
+    assert_eq!(discovery.without_domain(copies), owned([("DOMAIN", "bcc:a bcc:b"), ("DOMAIN", "bcc:c")]));
 }
 
 /// §4.6.3: no blind address is shown to anybody but the service that serves it, and there in one
@@ -378,20 +378,20 @@ fn each_server_sees_its_own_blind_addresses() {
          replyto:SENDER"
     );
     discovery.scene.says(&header);
-    let left = discovery.scene.server.left();
-    let seen = discovery.scene.named(&format!("to!b@{domain} replyto:SENDER to!NEAR"));
+    let left = discovery.scene.server.take_left();
+    let seen = discovery.scene.with_names(&format!("to!b@{domain} replyto:SENDER to!NEAR"));
     let there = format!("{seen} cc:a@{domain} to!a@other.net bcc:d@{domain}");
     let rest = format!("{seen} cc!a@{domain} to!a@other.net bcc:e@{domain}");
     let public = format!("{seen} cc!a@{domain} to!a@other.net");
-    let mut found: Vec<_> = copies(&left).into_iter().map(|(to, header)| (to, sorted(&header))).collect();
+    let mut found: Vec<_> = copies(&left).into_iter().map(|(to, header)| (to, sort_addresses(&header))).collect();
     found.sort();
     let blind = format!("{public} bcc:b@other.net");
     let mut expected: Vec<_> =
-        wanted([("a@other.net", &public), ("b@other.net", &blind), (&domain, &there), (&domain, &rest)]);
-    expected.iter_mut().for_each(|(_, header)| *header = sorted(header));
+        owned([("a@other.net", &public), ("b@other.net", &blind), (&domain, &there), (&domain, &rest)]);
+    expected.iter_mut().for_each(|(_, header)| *header = sort_addresses(header));
     expected.sort();
     assert_eq!(found, expected);
-    let text = discovery.scene.named("FAR");
+    let text = discovery.scene.with_names("FAR");
     let named = left.iter().any(|left| left.text.contains(&text));
     assert!(!named, "nobody elsewhere hears of a blind recipient here");
     let own = format!("{public} bcc:FAR");
@@ -399,7 +399,7 @@ fn each_server_sees_its_own_blind_addresses() {
 }
 
 /// Returns the addresses of a header in some order that doesn't depend on theirs.
-fn sorted(header: &str) -> String {
+fn sort_addresses(header: &str) -> String {
     let mut addresses: Vec<_> = header.split(' ').collect();
     addresses.sort_unstable();
     addresses.join(" ")
@@ -411,8 +411,8 @@ fn one_recipient_gets_its_copy() {
     let mut discovery = MulticastDiscovery::knows("");
     let domain = discovery.domain.clone();
     discovery.scene.says(&format!("bcc:a@{domain}"));
-    let copies = copies(&discovery.scene.server.left());
-    assert_eq!(discovery.without_domain(copies), wanted([("a", "bcc:a")]));
+    let copies = copies(&discovery.scene.server.take_left());
+    assert_eq!(discovery.without_domain(copies), owned([("a", "bcc:a")]));
 }
 
 /// A domain with endless services is asked about so many.
@@ -434,7 +434,7 @@ fn what_is_known_serves_all() {
         let mut other = server.login(&format!("{}/x", server.name_at("other", shard)));
         let domain = &discovery.domain;
         other.send(&super::message("multicast.example.org", &format!("to:a@{domain} bcc:b@{domain}")));
-        let copies = copies(&server.left());
+        let copies = copies(&server.take_left());
         assert_eq!(discovery.without_domain(copies), through("DOMAIN"));
     }
 }

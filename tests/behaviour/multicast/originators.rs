@@ -3,7 +3,7 @@
 use super::{MulticastScene, refused_away, saw};
 
 fn shows(scene: &MulticastScene, from: &str, type_: &str, header: &str) {
-    let presence = scene.named(&super::presence("multicast.example.org", type_, header));
+    let presence = scene.with_names(&super::presence("multicast.example.org", type_, header));
     scene.server.incoming(&presence.replacen("<presence ", &format!("<presence from='{from}' "), 1));
 }
 
@@ -43,7 +43,7 @@ fn those_who_were_told_are_forgotten() {
 fn what_was_refused_is_not_remembered() {
     let mut scene = MulticastScene::new();
     shows(&scene, "a@elsewhere.net/x", "", "to:NEAR to:b@third.net");
-    assert_eq!(refused_away(&scene.server.left())[0].2, "forbidden");
+    assert_eq!(refused_away(&scene.server.take_left())[0].2, "forbidden");
     shows(&scene, "a@elsewhere.net/x", "unavailable", "");
     scene.nothing_is_delivered();
 }
@@ -54,12 +54,12 @@ fn recipients_of_one_originator_are_bounded() {
     let mut scene = MulticastScene::with_options(vec![("remote_presences", rookery_hub::Value::Number(0))]);
     let header: String = (0..1000).map(|at| format!("to:u{at}@example.org ")).collect();
     shows(&scene, "a@elsewhere.net/x", "", &header);
-    assert_eq!(scene.server.left(), []);
+    assert_eq!(scene.server.take_left(), []);
     shows(&scene, "a@elsewhere.net/x", "", "to:NEAR");
     let refusal = ("a@elsewhere.net/x".into(), "multicast.example.org".into(), "resource-constraint".into());
-    assert_eq!(refused_away(&scene.server.left()), [refusal]);
+    assert_eq!(refused_away(&scene.server.take_left()), [refusal]);
     scene.nothing_is_delivered();
     // Another one has room.
     shows(&scene, "a@elsewhere.net/y", "", "to:NEAR");
-    assert_eq!(saw(&mut scene.near), scene.named("to!NEAR"));
+    assert_eq!(saw(&mut scene.near), scene.with_names("to!NEAR"));
 }

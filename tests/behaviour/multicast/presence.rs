@@ -2,7 +2,7 @@
 
 use rookery_testkit::{Config, befriend};
 
-use super::{MulticastScene, error, refused, saw};
+use super::{MulticastScene, error, expect_refusal, saw};
 
 fn end(scene: &MulticastScene) -> String {
     format!("<presence type='unavailable' from='{}'/>", scene.sender.full())
@@ -18,14 +18,14 @@ fn unavailable_presence_follows() {
     // §8.5.2.2.2).
     scene.shows("", "to:NEAR to:nobody@example.org bcc:a@elsewhere.net");
     scene.see("to!NEAR to!nobody@example.org", "");
-    assert_eq!(scene.server.left().iter().filter(|left| left.to == "a@elsewhere.net").count(), 1);
+    assert_eq!(scene.server.take_left().iter().filter(|left| left.to == "a@elsewhere.net").count(), 1);
     scene.sender.vanish();
     let end = end(&scene);
     scene.near.expect(&end);
     scene.far.expect(&end);
     scene.near.expect_nothing();
     scene.far.expect_nothing();
-    let left = scene.server.left();
+    let left = scene.server.take_left();
     let [told] = &left[..] else { panic!("{left:?}") };
     assert!(told.to == "a@elsewhere.net" && told.text.contains("type='unavailable'"), "{told:?}");
 }
@@ -67,7 +67,7 @@ fn directed_presence_is_bounded() {
     scene.shows("", "to:NEAR cc:NEAR bcc:NEAR to:FAR");
     scene.see("to!NEAR to!FAR", "to!NEAR to!FAR");
     scene.shows("", "to:NEAR to:a@example.org");
-    refused(&mut scene.sender, "wait", "resource-constraint");
+    expect_refusal(&mut scene.sender, "wait", "resource-constraint");
     scene.nothing_is_delivered();
     scene.sender.vanish();
     assert_eq!((scene.near.all().len(), scene.far.all().len()), (1, 1));
@@ -123,10 +123,10 @@ fn subscriptions_are_refused() {
         let mut scene = MulticastScene::new();
         scene.server.incoming(
             &scene
-                .named(&super::presence("multicast.example.org", type_, "to:NEAR bcc:FAR"))
+                .with_names(&super::presence("multicast.example.org", type_, "to:NEAR bcc:FAR"))
                 .replace("<presence ", "<presence from='a@elsewhere.net' "),
         );
-        let refused = super::refused_away(&scene.server.left());
+        let refused = super::refused_away(&scene.server.take_left());
         let wanted = ("a@elsewhere.net".into(), "multicast.example.org".into(), "not-allowed".into());
         assert_eq!(refused, [wanted], "{type_}");
         scene.nothing_is_delivered();
@@ -153,7 +153,7 @@ fn probes_are_not_passed_on() {
 #[test]
 fn presence_may_go_through_the_domain() {
     let mut scene = MulticastScene::new();
-    let presence = scene.named(&super::presence("example.org", "", "to:NEAR"));
+    let presence = scene.with_names(&super::presence("example.org", "", "to:NEAR"));
     scene.sender.send(&presence);
     scene.see("to!NEAR", "");
     scene.sender.vanish();

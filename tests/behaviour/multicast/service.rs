@@ -79,7 +79,7 @@ fn it_tells_the_limits_that_hold_for_the_asker() {
         "<iq type='get' id='i' from='elsewhere.net' to='multicast.example.org'>\
          <query xmlns='http://jabber.org/protocol/disco#info'/></iq>",
     );
-    let left = scene.server.left();
+    let left = scene.server.take_left();
     let answer = rookery_testkit::element(&left[0].text);
     assert_eq!(left[0].to, "elsewhere.net");
     assert_eq!(limits(answer.child("query", ns::DISCO_INFO).expect("a query")), [form, "presence=3"]);
@@ -134,7 +134,7 @@ fn its_address_can_be_another() {
     scene.see("to!NEAR", "");
     // The usual address belongs to another server in that case.
     scene.says("to:NEAR");
-    let left = scene.server.left();
+    let left = scene.server.take_left();
     assert_eq!(left.iter().map(|left| left.to.as_str()).collect::<Vec<_>>(), ["multicast.example.org"]);
     scene.nothing_is_delivered();
 }

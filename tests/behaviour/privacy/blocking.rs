@@ -23,9 +23,9 @@ fn the_domain_shows_the_feature() {
 #[test]
 fn a_block_list_is_pushed_to_those_who_asked_for_it() {
     let server = Server::new();
-    let mut chamber = server.login("juliet/chamber").named("chamber");
-    let mut balcony = server.login("juliet/balcony").named("balcony");
-    let mut nook = server.login("juliet/nook").named("nook");
+    let mut chamber = server.login("juliet/chamber").with_name("chamber");
+    let mut balcony = server.login("juliet/balcony").with_name("balcony");
+    let mut nook = server.login("juliet/nook").with_name("nook");
     play(
         &mut [&mut chamber, &mut balcony, &mut nook],
         "chamber C: <iq type='get' id='blocklist1'><blocklist xmlns='urn:xmpp:blocking'/></iq>
@@ -146,7 +146,7 @@ fn a_stranger_hears_nothing_of_a_block() {
     let mut paris = scene.server.online("paris/crypt");
     block(&mut scene.juliet, &["paris@example.org", "tybalt@elsewhere.example", "elsewhere.example"]);
     paris.expect_nothing();
-    assert_eq!(scene.server.left(), []);
+    assert_eq!(scene.server.take_left(), []);
 }
 
 /// §3.3: a recipient of directed presence is told of its end by the block, and not once more at the
@@ -156,12 +156,12 @@ fn directed_presence_ends_with_a_block() {
     let server = Server::with(Config { federates: true, ..Config::default() });
     let mut juliet = server.online("juliet/balcony");
     juliet.send("<presence to='room@chat.elsewhere.example/Juliet'/>");
-    assert_eq!(server.left().len(), 1);
+    assert_eq!(server.take_left().len(), 1);
     block(&mut juliet, &["chat.elsewhere.example"]);
-    let left = server.left();
+    let left = server.take_left();
     assert!(left.len() == 1 && left[0].text.contains("type='unavailable'"), "{left:?}");
     juliet.close();
-    assert_eq!(server.left(), []);
+    assert_eq!(server.take_left(), []);
 }
 
 /// §7: the four forms of addresses, for users of other servers.
@@ -180,7 +180,7 @@ fn a_blocked_address_includes_its_accounts_and_resources() {
         {
             server.incoming(&format!("<message from='{from}' to='juliet@example.org'><body>x</body></message>"));
             assert_eq!(juliet.bodies().is_empty(), is_blocked, "{item} {from}");
-            assert_eq!(server.left().len(), usize::from(is_blocked), "{item} {from}");
+            assert_eq!(server.take_left().len(), usize::from(is_blocked), "{item} {from}");
         }
     }
 }

@@ -32,8 +32,8 @@ fn expect_refusal(client: &mut Client, id: &str) {
     client.expect(&format!("<message type='error' id='{id}' from='juliet@example.org'>{UNAVAILABLE}</message>"));
 }
 
-fn stored(server: &Server) -> u64 {
-    server.done(server.stores().offline.count(server.address("juliet").as_ref())).expect("a count")
+fn stored_count(server: &Server) -> u64 {
+    server.finish(server.stores().offline.count(server.address("juliet").as_ref())).expect("a count")
 }
 
 /// A time after which an account without sessions is no longer in memory, in milliseconds.
@@ -52,7 +52,7 @@ fn an_account_without_session_refuses_before_anything_is_stored() {
     let mut nurse = server.login("nurse/house");
     say(&mut nurse, "3");
     nurse.expect_nothing();
-    assert_eq!(stored(&server), 1);
+    assert_eq!(stored_count(&server), 1);
     server.restart();
     let mut romeo = server.login("romeo/orchard");
     say(&mut romeo, "4");
@@ -140,7 +140,7 @@ fn a_failing_store_bounces() {
     expect_refusal(&mut romeo, "2");
     say(&mut nurse, "3");
     nurse.expect_nothing();
-    assert_eq!(stored(&server), 1);
+    assert_eq!(stored_count(&server), 1);
 }
 
 /// A change counts at once. If the store refuses it, it is undone, and a contact that was shut out

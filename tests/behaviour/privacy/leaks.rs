@@ -54,22 +54,22 @@ fn a_login_of_the_one_who_blocks_shows_nothing() {
     let mut romeo = server.online("romeo/orchard");
     befriend(&mut juliet, &mut romeo);
     juliet.send("<presence type='subscribe' to='tybalt@elsewhere.example'/>");
-    server.left();
+    server.take_left();
     server.incoming("<presence from='tybalt@elsewhere.example' to='juliet@example.org' type='subscribed'/>");
     server.incoming("<presence from='tybalt@elsewhere.example' to='juliet@example.org' type='subscribe'/>");
     juliet.send("<presence type='subscribed' to='tybalt@elsewhere.example'/>");
     juliet.all();
-    assert!(!server.left().is_empty(), "he sees her");
+    assert!(!server.take_left().is_empty(), "he sees her");
     block(&mut juliet, &["romeo@example.org", "elsewhere.example"]);
     romeo.all();
-    assert!(server.left().iter().all(|left| left.text.contains("type='unavailable'")));
+    assert!(server.take_left().iter().all(|left| left.text.contains("type='unavailable'")));
     juliet.close();
     let mut again = server.online("juliet/balcony");
     again.send("<presence><show>away</show></presence>");
     again.all();
     again.close();
     romeo.expect_nothing();
-    assert_eq!(server.left(), []);
+    assert_eq!(server.take_left(), []);
 }
 
 /// A subscription that ends while the contact is blocked reveals nothing about the resources.

@@ -25,7 +25,7 @@ fn set(client: &mut Client, query: &str) {
 }
 
 /// Sends a privacy request that is refused with this error type and condition.
-fn refused(client: &mut Client, kind: &str, query: &str, error: &str) {
+fn expect_refusal(client: &mut Client, kind: &str, query: &str, error: &str) {
     let (type_, condition) = error.split_once(' ').expect("type and condition");
     client.send(&format!("<iq type='{kind}' id='no'><query xmlns='jabber:iq:privacy'>{query}</query></iq>"));
     let bare = client.bare().to_owned();
@@ -39,8 +39,8 @@ fn refused(client: &mut Client, kind: &str, query: &str, error: &str) {
 #[test]
 fn lists_are_kept_and_shown() {
     let server = Server::new();
-    let mut orchard = server.login("romeo/orchard").named("orchard");
-    let mut home = server.login("romeo/home").named("home");
+    let mut orchard = server.login("romeo/orchard").with_name("orchard");
+    let mut home = server.login("romeo/home").with_name("home");
     for list in [PUBLIC, PRIVATE, SPECIAL] {
         set(&mut orchard, list);
     }
@@ -111,10 +111,10 @@ fn wrong_requests_are_refused() {
             "cancel item-not-found",
         ),
     ] {
-        refused(&mut romeo, kind, query, error);
+        expect_refusal(&mut romeo, kind, query, error);
     }
     let long: String = (0..2001).map(|at| format!("<item action='deny' order='{at}'/>")).collect();
-    refused(&mut romeo, "set", &format!("<list name='x'>{long}</list>"), "wait resource-constraint");
+    expect_refusal(&mut romeo, "set", &format!("<list name='x'>{long}</list>"), "wait resource-constraint");
 }
 
 /// §2.5, §2.8: while another resource uses a list, it can't be removed, and no other list can
@@ -129,10 +129,10 @@ fn a_list_in_use_is_a_conflict() {
     set(&mut orchard, "<default name='public'/>");
     home.all();
     for query in ["<default name='special'/>", "<default/>", "<list name='public'/>"] {
-        refused(&mut orchard, "set", query, "cancel conflict");
+        expect_refusal(&mut orchard, "set", query, "cancel conflict");
     }
     set(&mut home, "<active name='special'/>");
-    refused(&mut orchard, "set", "<list name='special'/>", "cancel conflict");
+    expect_refusal(&mut orchard, "set", "<list name='special'/>", "cancel conflict");
     set(&mut orchard, "<default/>");
     set(&mut home, "<active/>");
     set(&mut orchard, "<active name='special'/>");
@@ -149,7 +149,7 @@ fn what_an_item_names_is_all_that_is_stopped() {
         let item = |child: &str| {
             format!("<list name='l'><item type='jid' value='ROMEO' action='deny' order='1'><{child}/></item></list>")
         };
-        let list = scene.named(&item("message"));
+        let list = scene.with_names(&item("message"));
         set(&mut scene.juliet, &list);
         set(&mut scene.juliet, "<default name='l'/>");
         scene.play(
@@ -162,7 +162,7 @@ fn what_an_item_names_is_all_that_is_stopped() {
               romeo  S: <message from='JULIET/balcony'><body>2</body></message>"
                 .replace("ERROR", UNAVAILABLE),
         );
-        let list = scene.named(&item("presence-in"));
+        let list = scene.with_names(&item("presence-in"));
         scene.play(&format!(
             "juliet C: <iq type='set' id='s'><query xmlns='jabber:iq:privacy'>{list}</query></iq>
              juliet S: <presence type='unavailable' from='ROMEO'/><iq type='result' id='s' from='JULIET'/>
@@ -175,7 +175,7 @@ fn what_an_item_names_is_all_that_is_stopped() {
              romeo  C: <message to='JULIET'><body>4</body></message>
              juliet S: <message from='ROMEO/orchard'><body>4</body></message>"
         ));
-        let list = scene.named(&item("presence-out"));
+        let list = scene.with_names(&item("presence-out"));
         scene.play(&format!(
             "juliet C: <iq type='set' id='s'><query xmlns='jabber:iq:privacy'>{list}</query></iq>
              juliet S: <iq type='result' id='s' from='JULIET'/>
@@ -203,12 +203,12 @@ fn each_session_goes_by_its_own_list() {
     chamber.all();
     scene.juliet.all();
     scene.romeo.all();
-    let list = scene.named("<list name='quiet'><item type='jid' value='ROMEO' action='deny' order='1'/></list>");
+    let list = scene.with_names("<list name='quiet'><item type='jid' value='ROMEO' action='deny' order='1'/></list>");
     set(&mut chamber, &list);
     set(&mut chamber, "<active name='quiet'/>");
     scene.juliet.all();
     scene.romeo.expect(&format!("<presence type='unavailable' from='{}'/>", chamber.full()));
-    let to = scene.named("<message to='JULIET' type='chat'><body>1</body></message>");
+    let to = scene.with_names("<message to='JULIET' type='chat'><body>1</body></message>");
     scene.romeo.send(&format!("{to}<presence><status>1</status></presence>"));
     scene.romeo.expect_presence_of_itself();
     let (romeo, full) = (scene.romeo.full().to_owned(), chamber.full().to_owned());
@@ -244,7 +244,7 @@ fn rules_may_name_groups_and_subscriptions() {
         let mut nurse = scene.server.login("nurse/house");
         let item = "<iq type='set' id='r'><query xmlns='jabber:iq:roster'><item jid='ROMEO'><group>GROUP</group></item></query></iq>";
         let group = |scene: &mut PrivacyScene, group: &str| {
-            let set = scene.named(item).replace("GROUP", group);
+            let set = scene.with_names(item).replace("GROUP", group);
             scene.juliet.send(&set);
             scene.juliet.all();
         };
@@ -255,8 +255,8 @@ fn rules_may_name_groups_and_subscriptions() {
              <item type='subscription' value='none' action='deny' order='2'><message/></item></list>",
         );
         set(&mut scene.juliet, "<default name='l'/>");
-        let say = scene.named("<message to='JULIET' type='chat' id='m'><body>x</body></message>");
-        let error = scene.named(&format!("<message type='error' id='m' from='JULIET'>{UNAVAILABLE}</message>"));
+        let say = scene.with_names("<message to='JULIET' type='chat' id='m'><body>x</body></message>");
+        let error = scene.with_names(&format!("<message type='error' id='m' from='JULIET'>{UNAVAILABLE}</message>"));
         for client in [&mut scene.romeo, &mut nurse] {
             client.send(&say);
             client.expect(&error);
@@ -283,8 +283,8 @@ fn rules_may_name_groups_and_subscriptions() {
 #[test]
 fn the_block_list_is_the_default_list() {
     let server = Server::with(Config::default());
-    let mut old = server.login("juliet/old").named("old");
-    let mut new = server.login("juliet/new").named("new");
+    let mut old = server.login("juliet/old").with_name("old");
+    let mut new = server.login("juliet/new").with_name("new");
     set(&mut old, PUBLIC);
     set(&mut old, PRIVATE);
     new.ask("<iq type='get' id='1'><blocklist xmlns='urn:xmpp:blocking'/></iq>");

@@ -87,7 +87,7 @@ fn forwarding() -> Server {
 
 /// Replies to the question which addresses of a server are for reports of abuse.
 fn answer(server: &Server, addresses: &str) {
-    let asked = server.left().into_iter().find(|left| left.text.contains("disco#info")).expect("a question");
+    let asked = server.take_left().into_iter().find(|left| left.text.contains("disco#info")).expect("a question");
     let id = asked.text.split(" id='").nth(1).and_then(|rest| rest.split('\'').next()).expect("an id");
     server.incoming(&format!(
         "<iq type='result' id='{id}' from='example.net' to='example.org'><query xmlns='http://jabber.org/protocol/disco#info'>\
@@ -113,7 +113,7 @@ fn the_other_server_hears_of_it() {
         "<value>mailto:abuse@example.net</value><value>xmpp:victim@elsewhere.example</value>\
          <value>xmpp:abuse@example.net</value>",
     );
-    let told = server.left();
+    let told = server.take_left();
     assert_eq!(told.len(), 1, "{told:?}");
     let text = &told[0].text;
     assert_eq!(told[0].to, "abuse@example.net");
@@ -130,12 +130,12 @@ fn what_nobody_allows_stays_here() {
     let mut juliet = server.login("juliet/balcony");
     juliet.send(&report("romeo@example.net", "reason='urn:xmpp:reporting:spam'"));
     juliet.all();
-    assert_eq!(server.left(), []);
+    assert_eq!(server.take_left(), []);
     let server = Server::with(Config { federates: true, ..Config::default() });
     let mut juliet = server.login("juliet/balcony");
     let allowed = report("romeo@example.net", "reason='urn:xmpp:reporting:spam'")
         .replace("</text>", "</text><report-origin xmlns='urn:xmpp:reporting:1'/>");
     juliet.send(&allowed);
     juliet.all();
-    assert_eq!(server.left(), []);
+    assert_eq!(server.take_left(), []);
 }

@@ -17,7 +17,7 @@ fn private(client: &mut Client, type_: &str, content: &str) -> Element {
 }
 
 /// Returns the only element in the reply to a request for private storage.
-fn kept(client: &mut Client, name: &str) -> String {
+fn private_element(client: &mut Client, name: &str) -> String {
     let answer = is_result(private(client, "get", name));
     let query = answer.children().next().expect("query");
     query.children().map(xml).collect()
@@ -44,9 +44,9 @@ fn private_storage_is_for_its_owner_alone() {
     let PubsubScene { server, mut hamlet, mut francisco } = PubsubScene::new();
     let exodus = "<exodus xmlns='exodus:prefs'><defaultnick>Hamlet</defaultnick></exodus>";
     is_result(private(&mut hamlet, "set", exodus));
-    assert_eq!(kept(&mut hamlet, "<exodus xmlns='exodus:prefs'/>"), exodus);
-    assert_eq!(kept(&mut hamlet, "<exodus xmlns='other:prefs'/>"), "<exodus xmlns='other:prefs'/>");
-    assert_eq!(kept(&mut francisco, "<exodus xmlns='exodus:prefs'/>"), "<exodus xmlns='exodus:prefs'/>");
+    assert_eq!(private_element(&mut hamlet, "<exodus xmlns='exodus:prefs'/>"), exodus);
+    assert_eq!(private_element(&mut hamlet, "<exodus xmlns='other:prefs'/>"), "<exodus xmlns='other:prefs'/>");
+    assert_eq!(private_element(&mut francisco, "<exodus xmlns='exodus:prefs'/>"), "<exodus xmlns='exodus:prefs'/>");
     for (type_, content, expected) in [
         ("get", "", "modify not-acceptable"),
         ("set", "", "modify not-acceptable"),
@@ -83,7 +83,7 @@ fn bookmarks_are_translated() {
     };
     let storage = |content: &str| format!("<storage xmlns='storage:bookmarks'>{content}</storage>");
     let asked = "<storage xmlns='storage:bookmarks'/>";
-    assert_eq!(kept(&mut hamlet, asked), storage(&old(theplay, "The Play")));
+    assert_eq!(private_element(&mut hamlet, asked), storage(&old(theplay, "The Play")));
 
     // A client of the older kind adds a bookmark, changes another, and then removes one.
     let both = [old(theplay, "Other"), old("orchard@conference.shakespeare.lit", "The Orchard")].concat();
@@ -103,7 +103,7 @@ fn bookmarks_are_translated() {
     assert!(xml(&found).contains(&storage(&both)), "{}", xml(&found));
     assert_eq!(error(&private(&mut hamlet, "set", &storage("<conference jid='@'/>"))), "modify jid-malformed");
     is_result(private(&mut hamlet, "set", asked));
-    assert_eq!(kept(&mut hamlet, asked), asked);
+    assert_eq!(private_element(&mut hamlet, asked), asked);
 }
 
 /// XEP-0402 §2: additions of a newer client stay when an older client writes the bookmark.

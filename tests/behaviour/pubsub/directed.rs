@@ -8,14 +8,14 @@ use super::*;
 /// Sends capabilities in presence to one address, and replies to the request for them.
 fn tells(client: &mut Client, to: &str, nodes: &[&str]) {
     let (presence, info, ver) = caps(nodes);
-    client.send(&directed(&presence, to));
+    client.send(&direct(&presence, to));
     let asked = client.expect(&format!(
         "<iq type='get' id='*' from='example.org'><query xmlns='{DISCO}' node='urn:test#{ver}'/></iq>"
     ));
     answer(client, &asked, &ver, &info);
 }
 
-fn directed(presence: &str, to: &str) -> String {
+fn direct(presence: &str, to: &str) -> String {
     presence.replacen("<presence>", &format!("<presence to='{to}'>"), 1)
 }
 
@@ -46,7 +46,7 @@ fn a_new_contact_hears_what_it_has_told_it_wants() {
     publishes(&mut hamlet, MOOD, "c");
     hears_nothing(&mut francisco);
     // The same presence once more brings nothing.
-    francisco.send(&directed(&caps(&[TUNE]).0, &owner));
+    francisco.send(&direct(&caps(&[TUNE]).0, &owner));
     hears_nothing(&mut francisco);
 }
 
@@ -62,7 +62,7 @@ fn it_counts_for_whom_it_went_to() {
     publishes(&mut horatio, TUNE, "h");
     hears_nothing(&mut francisco);
     // Once capabilities are known, no client is asked for them again.
-    francisco.send(&directed(&caps(&[TUNE]).0, &other));
+    francisco.send(&direct(&caps(&[TUNE]).0, &other));
     francisco.expect(&last(&other, TUNE, "h"));
     // A later list replaces the earlier one, for this account.
     tells(&mut francisco, &owner, &[MOOD]);
@@ -113,7 +113,7 @@ fn it_ends_with_the_presence() {
     let name = francisco.jid.as_ref().and_then(|jid| jid.local()).expect("a name").to_owned();
     // This session was never available to all.
     let mut phone = server.login(&format!("{name}/phone"));
-    phone.send(&directed(&caps(&[TUNE]).0, &owner));
+    phone.send(&direct(&caps(&[TUNE]).0, &owner));
     phone.expect(&last(&owner, TUNE, "a"));
     phone.send("<presence type='unavailable'/>");
     phone.pump();
@@ -128,7 +128,7 @@ fn questions_are_bounded() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     let owner = hamlet.bare().to_owned();
     for number in 0..100 {
-        francisco.send(&directed(&caps(&[&format!("node {number}")]).0, &owner));
+        francisco.send(&direct(&caps(&[&format!("node {number}")]).0, &owner));
     }
     assert_eq!(francisco.all().iter().filter(|element| element.name() == "iq").count(), 8);
     hamlet.all();

@@ -14,7 +14,7 @@ fn disco(client: &mut Client, to: &str, ns: &str, node: &str) -> Element {
 }
 
 /// Returns the values of an attribute of the elements with this name in a query.
-fn said(answer: &Element, name: &str, attribute: &str) -> Vec<String> {
+fn values_of(answer: &Element, name: &str, attribute: &str) -> Vec<String> {
     let query = answer.children().next().expect("a query");
     let found = query.children().filter(|child| child.name() == name);
     found.filter_map(|child| child.attr(attribute).map(str::to_owned)).collect()
@@ -26,9 +26,9 @@ fn the_domain_tells_of_personal_eventing() {
     let PubsubScene { mut hamlet, .. } = PubsubScene::new();
     let own = hamlet.bare().to_owned();
     let (account, domain) = (disco(&mut hamlet, &own, INFO, ""), disco(&mut hamlet, "example.org", INFO, ""));
-    assert_eq!(said(&domain, "identity", "type"), ["im", "pep"]);
+    assert_eq!(values_of(&domain, "identity", "type"), ["im", "pep"]);
     let of_pubsub = |answer: &Element| {
-        let features = said(answer, "feature", "var");
+        let features = values_of(answer, "feature", "var");
         features.into_iter().filter(|feature| feature.starts_with(PUBSUB)).collect::<Vec<_>>()
     };
     assert_eq!(of_pubsub(&domain), of_pubsub(&account));
@@ -41,15 +41,15 @@ fn nobody_is_told_that_there_is_no_list_of_commands() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     let own = hamlet.bare().to_owned();
     for to in ["example.org", SERVICE, &own, "nobody@example.org"] {
-        assert_eq!(said(&disco(&mut francisco, to, ITEMS, COMMANDS), "item", "node"), [""; 0], "{to}");
+        assert_eq!(values_of(&disco(&mut francisco, to, ITEMS, COMMANDS), "item", "node"), [""; 0], "{to}");
     }
     set(&mut hamlet, SERVICE, "<create node='n'/>");
-    assert_eq!(said(&disco(&mut hamlet, SERVICE, ITEMS, COMMANDS), "item", "node"), [GET_PENDING]);
-    assert_eq!(said(&disco(&mut francisco, SERVICE, ITEMS, COMMANDS), "item", "node"), [""; 0]);
+    assert_eq!(values_of(&disco(&mut hamlet, SERVICE, ITEMS, COMMANDS), "item", "node"), [GET_PENDING]);
+    assert_eq!(values_of(&disco(&mut francisco, SERVICE, ITEMS, COMMANDS), "item", "node"), [""; 0]);
     for (node, expected) in [(COMMANDS, "command-list"), (GET_PENDING, "command-node")] {
-        assert_eq!(said(&disco(&mut francisco, SERVICE, INFO, node), "identity", "type"), [expected]);
+        assert_eq!(values_of(&disco(&mut francisco, SERVICE, INFO, node), "identity", "type"), [expected]);
     }
-    assert_eq!(said(&disco(&mut francisco, SERVICE, ITEMS, GET_PENDING), "item", "node"), [""; 0]);
+    assert_eq!(values_of(&disco(&mut francisco, SERVICE, ITEMS, GET_PENDING), "item", "node"), [""; 0]);
 }
 
 /// §16.4.4: the options are the groups in the owner's roster, and a group that was chosen is always
@@ -89,6 +89,6 @@ fn a_configuration_has_the_types_of_the_standard() {
         assert_eq!(field(&form, groups), list(&["Elsewhere", "Friends", "Work"], &["Elsewhere"]), "{host}");
         let collection = form_of("http://jabber.org/protocol/pubsub#node_config", &[("node_type", "collection")]);
         let collection = format!("<create node='c'/><configure>{collection}</configure>");
-        assert_eq!(refused(&mut hamlet, host, "set", PUBSUB, &collection), "modify not-acceptable");
+        assert_eq!(expect_refusal(&mut hamlet, host, "set", PUBSUB, &collection), "modify not-acceptable");
     }
 }

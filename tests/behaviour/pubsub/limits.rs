@@ -18,7 +18,7 @@ const TOO_MANY: &str = "wait policy-violation too-many-subscriptions";
 const FULL: &str = "modify policy-violation";
 
 /// Returns a publication of this many bytes of text.
-fn sized(node: &str, id: &str, bytes: usize) -> String {
+fn publication_of(node: &str, id: &str, bytes: usize) -> String {
     format!("<publish node='{node}'><item id='{id}'>{}</item></publish>", entry(&"x".repeat(bytes)))
 }
 
@@ -28,7 +28,7 @@ fn an_account_makes_so_many_nodes() {
     set(&mut hamlet, SERVICE, "<create node='a'/>");
     set(&mut hamlet, SERVICE, &publish("b", "i"));
     for one_more in ["<create node='c'/>", &publish("c", "i")] {
-        assert_eq!(refused(&mut hamlet, SERVICE, "set", PUBSUB, one_more), FULL);
+        assert_eq!(expect_refusal(&mut hamlet, SERVICE, "set", PUBSUB, one_more), FULL);
     }
     set(&mut francisco, SERVICE, "<create node='c'/>");
     // The node counts for the account that made it, and not for another owner.
@@ -36,7 +36,7 @@ fn an_account_makes_so_many_nodes() {
     let owner = format!("<affiliations node='c'><affiliation jid='{who}' affiliation='owner'/></affiliations>");
     owner_set(&mut francisco, SERVICE, &owner);
     owner_set(&mut hamlet, SERVICE, "<delete node='c'/>");
-    assert_eq!(refused(&mut hamlet, SERVICE, "set", PUBSUB, "<create node='c'/>"), FULL);
+    assert_eq!(expect_refusal(&mut hamlet, SERVICE, "set", PUBSUB, "<create node='c'/>"), FULL);
     owner_set(&mut hamlet, SERVICE, "<delete node='a'/>");
     set(&mut hamlet, SERVICE, "<create node='c'/>");
 }
@@ -53,11 +53,11 @@ fn made_up_resources_count_for_their_account() {
         set(&mut francisco, SERVICE, &subscribe("a", resource));
     }
     set(&mut francisco, SERVICE, &subscribe("a", 3));
-    assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &subscribe("a", 10)), TOO_MANY, "to one node");
+    assert_eq!(expect_refusal(&mut francisco, SERVICE, "set", PUBSUB, &subscribe("a", 10)), TOO_MANY, "to one node");
     for resource in 0..2 {
         set(&mut francisco, SERVICE, &subscribe("b", resource));
     }
-    assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &subscribe("b", 2)), TOO_MANY, "to all");
+    assert_eq!(expect_refusal(&mut francisco, SERVICE, "set", PUBSUB, &subscribe("b", 2)), TOO_MANY, "to all");
     let own = hamlet.bare().to_owned();
     set(&mut hamlet, SERVICE, &format!("<subscribe node='b' jid='{own}'/>"));
     set(&mut francisco, SERVICE, &format!("<unsubscribe node='a' jid='{who}/0'/>"));
@@ -161,27 +161,35 @@ fn bytes_count_for_who_makes_a_node() {
     for node in ["a", "b"] {
         set(&mut hamlet, SERVICE, &format!("<create node='{node}'/><configure>{open}</configure>"));
     }
-    set(&mut francisco, SERVICE, &sized("a", "1", 10_000));
-    assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &sized("a", "2", 10_000)), FULL, "the node is full");
-    set(&mut francisco, SERVICE, &sized("a", "1", 10_100));
-    set(&mut francisco, SERVICE, &sized("b", "1", 1000));
-    assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &sized("b", "2", 10_000)), FULL, "its maker's are");
-    set(&mut francisco, SERVICE, &sized("c", "1", 10_000));
+    set(&mut francisco, SERVICE, &publication_of("a", "1", 10_000));
+    assert_eq!(
+        expect_refusal(&mut francisco, SERVICE, "set", PUBSUB, &publication_of("a", "2", 10_000)),
+        FULL,
+        "the node is full"
+    );
+    set(&mut francisco, SERVICE, &publication_of("a", "1", 10_100));
+    set(&mut francisco, SERVICE, &publication_of("b", "1", 1000));
+    assert_eq!(
+        expect_refusal(&mut francisco, SERVICE, "set", PUBSUB, &publication_of("b", "2", 10_000)),
+        FULL,
+        "its maker's are"
+    );
+    set(&mut francisco, SERVICE, &publication_of("c", "1", 10_000));
     set(&mut hamlet, SERVICE, "<retract node='a'><item id='1'/></retract>");
-    set(&mut francisco, SERVICE, &sized("b", "2", 10_000));
+    set(&mut francisco, SERVICE, &publication_of("b", "2", 10_000));
     assert_eq!(ids(&get(&mut hamlet, SERVICE, "<items node='b'/>")), ["1", "2"]);
 }
 
 #[test]
 fn an_account_has_so_many_bytes_of_nodes() {
     let PubsubScene { mut hamlet, mut francisco, .. } = with("pep", &[("account_bytes", 20_000)]);
-    set(&mut hamlet, "", &sized("a", "1", 5000));
+    set(&mut hamlet, "", &publication_of("a", "1", 5000));
     // This replaces the earlier item, since the node keeps only one.
-    set(&mut hamlet, "", &sized("a", "2", 8000));
-    assert_eq!(refused(&mut hamlet, "", "set", PUBSUB, &sized("b", "1", 14_000)), FULL);
-    set(&mut francisco, "", &sized("b", "1", 14_000));
+    set(&mut hamlet, "", &publication_of("a", "2", 8000));
+    assert_eq!(expect_refusal(&mut hamlet, "", "set", PUBSUB, &publication_of("b", "1", 14_000)), FULL);
+    set(&mut francisco, "", &publication_of("b", "1", 14_000));
     owner_set(&mut hamlet, "", "<delete node='a'/>");
-    set(&mut hamlet, "", &sized("b", "1", 14_000));
+    set(&mut hamlet, "", &publication_of("b", "1", 14_000));
 }
 
 /// Items of most nodes must be small, such as keys; images may be large. A large item is only sent
@@ -191,19 +199,19 @@ fn items_of_accounts_have_sizes() {
     let PubsubScene { mut hamlet, mut francisco, .. } = PubsubScene::new();
     let data = "urn:xmpp:avatar:data";
     let open = options(&[("access_model", "open")]);
-    set(&mut hamlet, "", &format!("{}{open}", sized(data, "0", 10)));
+    set(&mut hamlet, "", &format!("{}{open}", publication_of(data, "0", 10)));
     let (owner, who) = (hamlet.bare().to_owned(), francisco.bare().to_owned());
     set(&mut francisco, &owner, &format!("<subscribe node='{data}' jid='{who}'/>"));
     francisco.all();
-    set(&mut hamlet, "", &sized(data, "1", 150_000));
+    set(&mut hamlet, "", &publication_of(data, "1", 150_000));
     let told = xml(&francisco.expect_element());
     assert!(told.contains("<item id='1'/>"), "{}", &told[..told.len().min(500)]);
     let found = get(&mut francisco, &owner, &format!("<items node='{data}'/>"));
     assert!(xml(&found).len() > 150_000);
-    set(&mut hamlet, "", &sized("eu.siacs.conversations.axolotl.bundles:1", "current", 12_000));
+    set(&mut hamlet, "", &publication_of("eu.siacs.conversations.axolotl.bundles:1", "current", 12_000));
     let too_big = "modify not-acceptable payload-too-big";
-    assert_eq!(refused(&mut hamlet, "", "set", PUBSUB, &sized("x", "1", 66_000)), too_big);
-    assert_eq!(refused(&mut hamlet, "", "set", PUBSUB, &sized(data, "1", 200_000)), too_big);
+    assert_eq!(expect_refusal(&mut hamlet, "", "set", PUBSUB, &publication_of("x", "1", 66_000)), too_big);
+    assert_eq!(expect_refusal(&mut hamlet, "", "set", PUBSUB, &publication_of(data, "1", 200_000)), too_big);
 }
 
 #[test]
@@ -212,7 +220,7 @@ fn a_configuration_has_so_many_bytes() {
     let groups: String = (0..20).map(|group| format!("<value>{group}{}</value>", "x".repeat(1000))).collect();
     let form = form(&[("roster_groups_allowed", "x")]).replace("<value>x</value>", &groups);
     let create = format!("<create node='n'/><configure>{form}</configure>");
-    assert_eq!(refused(&mut hamlet, SERVICE, "set", PUBSUB, &create), "modify not-acceptable");
+    assert_eq!(expect_refusal(&mut hamlet, SERVICE, "set", PUBSUB, &create), "modify not-acceptable");
 }
 
 #[test]
@@ -242,9 +250,9 @@ fn long_lists_come_in_parts() {
     for number in 0..400 {
         let node = format!("{number:04}{}", "x".repeat(1000));
         let pubsub = server.stores().pubsub;
-        server.done(pubsub.create_node(service.as_ref(), &node, vec![], owner.as_ref(), room)).expect("a node");
+        server.finish(pubsub.create_node(service.as_ref(), &node, vec![], owner.as_ref(), room)).expect("a node");
         server
-            .done(pubsub.set_affiliation(service.as_ref(), &node, who.as_ref(), affiliation, room))
+            .finish(pubsub.set_affiliation(service.as_ref(), &node, who.as_ref(), affiliation, room))
             .expect("an affiliation");
     }
     let (mut found, mut part) = (Vec::new(), String::new());
@@ -287,12 +295,12 @@ fn a_flood_of_requests_while_the_store_is_slow_hits_its_sender_alone() {
         let mut refused = 0;
         for number in 0..40 {
             let node = format!("{round} {}", number % 2);
-            mallory.send(&request(&sized(&node, "i", 200_000)));
+            mallory.send(&request(&publication_of(&node, "i", 200_000)));
             server.settle();
             refused += refusals(&mut mallory);
         }
         assert!((19..40).contains(&refused), "a quarter of 16 MiB is room for 20: {refused} in the {round} round");
-        romeo.send(&request(&sized(&format!("{round} 0"), "i", 100)));
+        romeo.send(&request(&publication_of(&format!("{round} 0"), "i", 100)));
         romeo.expect_nothing();
         held.set_flowing(true);
         held.release_all();

@@ -63,7 +63,7 @@ fn nodes_are_configured() {
         (format!("<x xmlns='jabber:x:data' type='submit'>{many}</x>"), "modify not-acceptable"),
     ] {
         let set = format!("<configure node='n'>{wrong}</configure>");
-        assert_eq!(refused(hamlet, SERVICE, "set", OWNER, &set), expected, "{}", &wrong[..wrong.len().min(200)]);
+        assert_eq!(expect_refusal(hamlet, SERVICE, "set", OWNER, &set), expected, "{}", &wrong[..wrong.len().min(200)]);
     }
 }
 
@@ -103,8 +103,8 @@ fn the_configuration_decides_what_events_contain() {
         }
         if persist == "0" {
             let unsupported = "cancel feature-not-implemented unsupported";
-            assert_eq!(refused(hamlet, SERVICE, "get", PUBSUB, "<items node='n'/>"), unsupported);
-            assert_eq!(refused(hamlet, SERVICE, "set", OWNER, "<purge node='n'/>"), unsupported);
+            assert_eq!(expect_refusal(hamlet, SERVICE, "get", PUBSUB, "<items node='n'/>"), unsupported);
+            assert_eq!(expect_refusal(hamlet, SERVICE, "set", OWNER, "<purge node='n'/>"), unsupported);
         }
         owner_set(hamlet, SERVICE, "<delete node='n'/>");
         hamlet.all();
@@ -135,9 +135,9 @@ fn subscriptions_are_approved() {
         let asked = scene.hamlet.expect_element();
         let form = asked.child("x", "jabber:x:data").expect("a form");
         assert_eq!(form.attr("type"), Some("form"));
-        let again = refused(&mut scene.francisco, SERVICE, "set", PUBSUB, &subscribe);
+        let again = expect_refusal(&mut scene.francisco, SERVICE, "set", PUBSUB, &subscribe);
         assert_eq!(again, "auth not-authorized pending-subscription");
-        let items = refused(&mut scene.francisco, SERVICE, "get", PUBSUB, "<items node='n'/>");
+        let items = expect_refusal(&mut scene.francisco, SERVICE, "get", PUBSUB, "<items node='n'/>");
         assert_eq!(items, "auth not-authorized not-subscribed");
         let decision = form_of(AUTHORIZATION, &[("node", "n"), ("subscriber_jid", &who), ("allow", allow)]);
         // Only an owner's decision counts.
@@ -176,7 +176,10 @@ fn subscriptions_are_managed() {
     let found = get(&mut scene.francisco, SERVICE, &format!("<options node='n' jid='{who}'/>"));
     assert_eq!(value(&found, "pubsub#deliver").as_deref(), Some("0"));
     let wrong = format!("<options node='n' jid='{who}'>{}</options>", quiet.replace(">0<", ">perhaps<"));
-    assert_eq!(refused(&mut scene.francisco, SERVICE, "set", PUBSUB, &wrong), "modify bad-request invalid-options");
+    assert_eq!(
+        expect_refusal(&mut scene.francisco, SERVICE, "set", PUBSUB, &wrong),
+        "modify bad-request invalid-options"
+    );
 
     let answer = ask(&mut scene.hamlet, SERVICE, "set", OWNER, &change(&who, "odd"));
     assert_eq!(error(&answer), "modify not-acceptable");
@@ -239,7 +242,7 @@ fn affiliations_are_managed() {
     let answer = ask(&mut scene.francisco, SERVICE, "set", OWNER, &change(&who, "member"));
     assert_eq!(error(&answer), "modify not-acceptable");
     assert!(xml(&answer).contains(&format!("<affiliation jid='{who}' affiliation='owner'/>")), "{}", xml(&answer));
-    let odd = refused(&mut scene.francisco, SERVICE, "set", OWNER, &change(&who, "king"));
+    let odd = expect_refusal(&mut scene.francisco, SERVICE, "set", OWNER, &change(&who, "king"));
     assert_eq!(odd, "cancel feature-not-implemented unsupported");
 }
 
@@ -317,10 +320,13 @@ fn an_address_has_one_subscription() {
     // is refused.
     let odd = form_of("http://jabber.org/protocol/pubsub#subscribe_options", &[("digest", "1"), ("deliver", "maybe")]);
     let odd = format!("<options node='n' jid='{who}'>{odd}</options>");
-    assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &odd), "modify bad-request invalid-options");
+    assert_eq!(expect_refusal(&mut francisco, SERVICE, "set", PUBSUB, &odd), "modify bad-request invalid-options");
     let shown = xml(&get(&mut francisco, SERVICE, &format!("<options node='n' jid='{who}'/>")));
     assert!(shown.contains("pubsub#deliver") && !shown.contains("digest"), "{shown}");
     set(&mut francisco, SERVICE, &format!("<unsubscribe node='n' jid='{who}' subid='made-up'/>"));
     let gone = format!("<unsubscribe node='n' jid='{who}'/>");
-    assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &gone), "cancel unexpected-request not-subscribed");
+    assert_eq!(
+        expect_refusal(&mut francisco, SERVICE, "set", PUBSUB, &gone),
+        "cancel unexpected-request not-subscribed"
+    );
 }

@@ -199,18 +199,21 @@ fn access_models_decide_who_may_read() {
     for (account, node) in [(owner.as_str(), "nothing"), ("nobody@example.org", "open"), (&owner, "whitelist")] {
         if node != "open" || account != owner {
             let items = format!("<items node='{node}'/>");
-            assert_eq!(refused(&mut stranger, account, "get", PUBSUB, &items), required, "{account} {node}");
+            assert_eq!(expect_refusal(&mut stranger, account, "get", PUBSUB, &items), required, "{account} {node}");
         }
         let none = get(&mut stranger, account, &format!("<subscriptions node='{node}'/>"));
         assert_eq!(none.children().flat_map(Element::children).flat_map(Element::children).count(), 0);
         let subscribe = format!("<subscribe node='{node}' jid='stranger@example.org'/>");
-        assert_eq!(refused(&mut stranger, account, "set", PUBSUB, &subscribe), required);
+        assert_eq!(expect_refusal(&mut stranger, account, "set", PUBSUB, &subscribe), required);
         let delete = format!("<delete node='{node}'/>");
-        assert_eq!(refused(&mut stranger, account, "set", OWNER, &delete), required);
-        assert_eq!(refused(&mut stranger, account, "set", PUBSUB, &publish(node, "x")), required);
+        assert_eq!(expect_refusal(&mut stranger, account, "set", OWNER, &delete), required);
+        assert_eq!(expect_refusal(&mut stranger, account, "set", PUBSUB, &publish(node, "x")), required);
     }
-    assert_eq!(refused(&mut francisco, &owner, "get", PUBSUB, "<items node='nothing'/>"), "cancel item-not-found");
-    assert_eq!(refused(&mut francisco, &owner, "set", PUBSUB, &publish("new", "x")), "auth forbidden");
+    assert_eq!(
+        expect_refusal(&mut francisco, &owner, "get", PUBSUB, "<items node='nothing'/>"),
+        "cancel item-not-found"
+    );
+    assert_eq!(expect_refusal(&mut francisco, &owner, "set", PUBSUB, &publish("new", "x")), "auth forbidden");
 }
 
 /// §7.1.5: publish options are preconditions, or the configuration of a node that doesn't exist
@@ -233,12 +236,12 @@ fn publish_options_configure_a_new_node_and_guard_an_old_one() {
     assert_eq!(ids(&get(client, "", "<items node='urn:xmpp:bookmarks:1'/>")), ["a", "b"]);
     let not_met = "cancel conflict precondition-not-met";
     for wrong in [("access_model", "open"), ("max_items", "7"), ("unheard_of", "1"), ("access_model", "odd")] {
-        assert_eq!(refused(client, "", "set", PUBSUB, &with("c", &[wrong])), not_met, "{wrong:?}");
+        assert_eq!(expect_refusal(client, "", "set", PUBSUB, &with("c", &[wrong])), not_met, "{wrong:?}");
     }
     set(client, "", &with("c", &[("persist_items", "1")]));
     let unknown = format!("{}{}", publish("new", "c"), options(&[("unheard_of", "1")]));
-    assert_eq!(refused(client, "", "set", PUBSUB, &unknown), not_met);
-    assert_eq!(refused(client, "", "get", PUBSUB, "<items node='new'/>"), "cancel item-not-found");
+    assert_eq!(expect_refusal(client, "", "set", PUBSUB, &unknown), not_met);
+    assert_eq!(expect_refusal(client, "", "get", PUBSUB, "<items node='new'/>"), "cancel item-not-found");
     // A node keeps one item by default.
     for id in ["a", "b"] {
         set(client, "", &publish("mood", id));
@@ -308,7 +311,10 @@ fn a_removed_account_has_no_nodes() {
     hamlet.pump();
     let name = own.split('@').next().expect("a name");
     let mut successor = server.online(&format!("{name}/r"));
-    assert_eq!(refused(&mut successor, "", "get", PUBSUB, &format!("<items node='{TUNE}'/>")), "cancel item-not-found");
+    assert_eq!(
+        expect_refusal(&mut successor, "", "get", PUBSUB, &format!("<items node='{TUNE}'/>")),
+        "cancel item-not-found"
+    );
     let subscriptions = get(&mut successor, SERVICE, "<subscriptions/>");
     assert_eq!(subscriptions.children().flat_map(Element::children).flat_map(Element::children).count(), 0);
     set(&mut francisco, SERVICE, &publish("n", "i"));
@@ -383,16 +389,16 @@ fn nodes_that_another_process_creates_are_found() {
     wants(&mut francisco, &[TUNE]);
     hamlet.all();
     let stores = server.stores();
-    let mark = |text: &str| server.done(stores.meta.put(WRITTEN_BESIDE, text.into())).expect("a mark");
+    let mark = |text: &str| server.finish(stores.meta.put(WRITTEN_BESIDE, text.into())).expect("a mark");
     let owner = server.address(hamlet.bare());
     let room = NodeRoom::ANY;
     mark("begins");
-    let made = server.done(stores.pubsub.create_node(owner.as_ref(), TUNE, Vec::new(), owner.as_ref(), room));
+    let made = server.finish(stores.pubsub.create_node(owner.as_ref(), TUNE, Vec::new(), owner.as_ref(), room));
     assert_eq!(made, Ok(Created::Done));
     let item =
         Item { id: "a".to_owned(), publisher: owner.clone(), unix_ms: 1, payload: b"<tune xmlns='x'/>".to_vec() };
     let kept = ItemsKept { items: 1, since_ms: 0 };
-    server.done(stores.pubsub.publish(owner.as_ref(), TUNE, item, kept, room)).expect("an item");
+    server.finish(stores.pubsub.publish(owner.as_ref(), TUNE, item, kept, room)).expect("an item");
     mark("ends");
     server.advance(10_000);
     let (presence, ..) = caps(&[TUNE]);

@@ -85,7 +85,7 @@ fn what_is_wrong_is_named() {
         ("get", OWNER, "<subscriptions node='n'/>".to_owned(), "auth forbidden"),
         ("get", OWNER, "<affiliations node='n'/>".to_owned(), "auth forbidden"),
     ] {
-        assert_eq!(refused(&mut scene.francisco, SERVICE, type_, ns, &action), expected, "{action}");
+        assert_eq!(expect_refusal(&mut scene.francisco, SERVICE, type_, ns, &action), expected, "{action}");
     }
     for (action, expected) in [
         ("<publish node='n'/>".to_owned(), "modify bad-request item-required"),
@@ -101,7 +101,7 @@ fn what_is_wrong_is_named() {
         (publish(&"x".repeat(1024), "j"), "modify not-acceptable"),
         ("<retract node='n'><item id='nothing'/></retract>".to_owned(), "cancel item-not-found"),
     ] {
-        let found = refused(&mut scene.hamlet, SERVICE, "set", PUBSUB, &action);
+        let found = expect_refusal(&mut scene.hamlet, SERVICE, "set", PUBSUB, &action);
         assert_eq!(found, expected, "{}", &action[..action.len().min(100)]);
     }
     assert_eq!(ids(&get(&mut scene.francisco, SERVICE, "<items node='n'/>")), ["i"]);
@@ -138,7 +138,7 @@ fn items_are_retrieved() {
         "<set xmlns='http://jabber.org/protocol/rsm'><first index='1'>b</first><last>b</last><count>4</count></set>"
     );
     let lost = "<items node='n'/><set xmlns='http://jabber.org/protocol/rsm'><after>&apos; OR 1=1</after></set>";
-    assert_eq!(refused(&mut scene.francisco, SERVICE, "get", PUBSUB, lost), "cancel item-not-found");
+    assert_eq!(expect_refusal(&mut scene.francisco, SERVICE, "get", PUBSUB, lost), "cancel item-not-found");
 }
 
 /// §7.2, §8.4, §8.5: removing items, purging and deleting nodes, and the notifications of that.
@@ -163,7 +163,10 @@ fn removals_are_told() {
     assert_eq!(ids(&get(&mut scene.francisco, SERVICE, "<items node='n'/>")), [""; 0]);
     owner_set(&mut scene.hamlet, SERVICE, "<delete node='n'><redirect uri='xmpp:elsewhere'/></delete>");
     scene.francisco.expect(&event("<delete node='n'><redirect uri='xmpp:elsewhere'/></delete>"));
-    assert_eq!(refused(&mut scene.francisco, SERVICE, "get", PUBSUB, "<items node='n'/>"), "cancel item-not-found");
+    assert_eq!(
+        expect_refusal(&mut scene.francisco, SERVICE, "get", PUBSUB, "<items node='n'/>"),
+        "cancel item-not-found"
+    );
     assert_eq!(ids(&set(&mut scene.hamlet, SERVICE, "<create node='n'/>")), [""; 0]);
     set(&mut scene.hamlet, SERVICE, &publish("n", "new"));
     scene.francisco.expect_nothing();
@@ -235,21 +238,21 @@ fn limits_hold() {
     let server = Server::with(Config { options, ..Config::default() });
     let mut hamlet = server.online("hamlet0@example.org/r");
     let mut francisco = server.online("francisco@example.org/r");
-    assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, "<create node='x'/>"), "auth forbidden");
-    assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &publish("x", "i")), "auth forbidden");
+    assert_eq!(expect_refusal(&mut francisco, SERVICE, "set", PUBSUB, "<create node='x'/>"), "auth forbidden");
+    assert_eq!(expect_refusal(&mut francisco, SERVICE, "set", PUBSUB, &publish("x", "i")), "auth forbidden");
     set(&mut hamlet, SERVICE, "<create node='a'/>");
     set(&mut hamlet, SERVICE, &publish("b", "i"));
-    assert_eq!(refused(&mut hamlet, SERVICE, "set", PUBSUB, "<create node='c'/>"), "modify policy-violation");
+    assert_eq!(expect_refusal(&mut hamlet, SERVICE, "set", PUBSUB, "<create node='c'/>"), "modify policy-violation");
     for id in ["1", "2", "3", "4"] {
         set(&mut hamlet, SERVICE, &publish("a", id));
     }
     assert_eq!(ids(&get(&mut hamlet, SERVICE, "<items node='a'/>")), ["2", "3", "4"]);
     let too_many = format!("<configure node='a'>{}</configure>", form(&[("max_items", "4")]));
-    assert_eq!(refused(&mut hamlet, SERVICE, "set", OWNER, &too_many), "modify not-acceptable");
+    assert_eq!(expect_refusal(&mut hamlet, SERVICE, "set", OWNER, &too_many), "modify not-acceptable");
     set(&mut hamlet, SERVICE, "<subscribe node='a' jid='hamlet0@example.org'/>");
     let one_more = "<subscribe node='a' jid='francisco@example.org'/>";
     assert_eq!(
-        refused(&mut francisco, SERVICE, "set", PUBSUB, one_more),
+        expect_refusal(&mut francisco, SERVICE, "set", PUBSUB, one_more),
         "wait policy-violation too-many-subscriptions"
     );
 }

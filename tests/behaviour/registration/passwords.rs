@@ -6,7 +6,7 @@ use rookery_testkit::client::xml;
 use rookery_testkit::server::EPOCH_MS;
 use rookery_testkit::{Client, Config, Server};
 
-use super::{closed, fill_in, guest, link, outcome, show};
+use super::{closed_server, fill_in, guest, link, outcome, show};
 
 /// Returns a client of Juliet's. Another client of hers has lost its connection and may resume its
 /// session.
@@ -30,7 +30,7 @@ fn set_password(client: &mut Client, password: &str) -> String {
 
 #[test]
 fn a_new_password_ends_all_other_sessions() {
-    let server = closed();
+    let server = closed_server();
     let mut desk = sessions(&server);
     let mut laptop = server.online("juliet/laptop");
     desk.all();
@@ -48,7 +48,7 @@ fn a_new_password_ends_all_other_sessions() {
 
 #[test]
 fn a_password_that_a_link_or_the_command_line_sets_ends_all_sessions() {
-    let server = closed();
+    let server = closed_server();
     let mut bard = server.login("bard/globe");
     let mut desk = sessions(&server);
     let (_, token) = link(&mut bard, "urn:rookery:register#reset-password", &[("accountjid", "juliet@example.org")]);
@@ -59,14 +59,14 @@ fn a_password_that_a_link_or_the_command_line_sets_ends_all_sessions() {
     assert_eq!(server.sessions(), 1);
     bard.expect_alive();
     // The command line writes to the store, and tells the running server.
-    let server = closed();
+    let server = closed_server();
     let mut desk = sessions(&server);
     let (stores, account) = (server.stores(), server.address("juliet"));
-    let end = server.done(SessionsEnd::of(&stores, account.as_ref())).expect("read").expect("an account");
-    server.done(end.ask(&stores, EPOCH_MS + server.now())).expect("noted");
-    assert_eq!(server.done(end.is_taken(&stores)), Ok(false));
+    let end = server.finish(SessionsEnd::of(&stores, account.as_ref())).expect("read").expect("an account");
+    server.finish(end.ask(&stores, EPOCH_MS + server.now())).expect("noted");
+    assert_eq!(server.finish(end.is_taken(&stores)), Ok(false));
     server.advance(2_000);
-    assert_eq!(server.done(end.is_taken(&stores)), Ok(true));
+    assert_eq!(server.finish(end.is_taken(&stores)), Ok(true));
     assert!(desk.all_to_the_end().last().is_some_and(|last| xml(last).contains("<reset ")));
     assert_eq!(server.sessions(), 0);
     server.online("juliet/desk").expect_alive();
@@ -85,7 +85,7 @@ fn every_way_hashes_as_often_as_the_operator_wants() {
     let server = Server::with(Config { options, settings, login_seconds: 10_000_000, ..Config::default() });
     let iterations = |name: &str| {
         let account = server.address(name);
-        let kept = server.done(server.stores().accounts.credentials(account.as_ref())).expect("read");
+        let kept = server.finish(server.stores().accounts.credentials(account.as_ref())).expect("read");
         kept.expect("an account").sha256.iterations
     };
     assert_eq!(outcome(&fill_in(&mut guest(&server), "romeo", "long enough")), "");

@@ -32,7 +32,7 @@ fn server() -> Server {
 /// Makes these the administrators of a domain that its administrators have named.
 fn name_admin(server: &Server, domain: &str, names: &[&str]) {
     let names: Vec<Jid> = names.iter().map(|name| Jid::parse(name).expect("an address")).collect();
-    server.done(rights::set_named(&server.stores(), domain, &names)).expect("kept");
+    server.finish(rights::set_named(&server.stores(), domain, &names)).expect("kept");
 }
 
 /// Runs a command of a domain up to its form. Returns the condition of the error, or an empty text.
@@ -108,8 +108,8 @@ fn who_is_removed_has_no_rights_left_at_any_domain() {
         &["example.org".to_owned(), "two.example".to_owned()],
         Jid::parse("helper@example.org").expect("an address").as_ref(),
     );
-    assert_eq!(server.done(work), Ok(true));
-    let named = server.done(server.stores().meta.entries("admins/two.example")).expect("kept");
+    assert_eq!(server.finish(work), Ok(true));
+    let named = server.finish(server.stores().meta.entries("admins/two.example")).expect("kept");
     assert_eq!(named, [("other@example.org".to_owned(), Vec::new())]);
 }
 

@@ -24,16 +24,16 @@ fn contacts_elsewhere_are_asked_once() {
     phone.all();
     desk.all();
     let ids = [phone.enable(), desk.enable()];
-    server.left();
+    server.take_left();
     server.hand_over(AWAY_MS);
     server.advance(2000);
-    let mut left: Vec<_> = server.left().into_iter().map(|left| left.text).collect();
+    let mut left: Vec<_> = server.take_left().into_iter().map(|left| left.text).collect();
     left.sort();
     let probe = |to: &str| format!("<presence to='{to}@example.net' from='romeo@example.org' type='probe'/>");
     assert_eq!(left, [probe("juliet"), probe("nurse")]);
     server.incoming("<presence type='unavailable' from='juliet@example.net' to='romeo@example.org'/>");
     server.advance(10_000);
-    assert!(server.left().is_empty());
+    assert!(server.take_left().is_empty());
     for (client, id) in [&phone, &desk].into_iter().zip(ids) {
         let heard = back(client, &id, 0).0.all();
         let news = |found: &&rookery_xml::Element| found.attr("from") == Some("juliet@example.net");
@@ -55,7 +55,7 @@ fn a_sleeping_client_is_called_for_what_it_may_have_missed() {
         if was_lost {
             romeo.vanish();
         }
-        let called = |server: &Server| server.left().iter().filter(|left| left.to == "push.example.net").count();
+        let called = |server: &Server| server.take_left().iter().filter(|left| left.to == "push.example.net").count();
         assert_eq!(called(&server), usize::from(was_lost));
         server.hand_over(AWAY_MS);
         assert_eq!(called(&server), usize::from(!was_lost));

@@ -19,7 +19,7 @@ fn with_held(shards: usize) -> (Server, Arc<HeldStores>) {
 }
 
 /// Returns the addresses in unavailable presence.
-fn gone(heard: &[Element]) -> Vec<String> {
+fn unavailable_addresses(heard: &[Element]) -> Vec<String> {
     let gone = heard.iter().filter(|found| found.name() == "presence" && found.attr("type") == Some("unavailable"));
     gone.filter_map(|found| Some(found.attr("from")?.to_owned())).collect()
 }
@@ -48,7 +48,7 @@ fn a_session_whose_time_ends_meanwhile_is_in_one_process() {
     assert_eq!(server.hand_over(AWAY_MS).len(), 2);
     server.advance(2000);
     let (mut juliet, _) = back(&juliet, &ids[0], 0);
-    assert_eq!(gone(&juliet.all()), ["romeo@example.org/orchard"], "once");
+    assert_eq!(unavailable_addresses(&juliet.all()), ["romeo@example.org/orchard"], "once");
     assert_eq!(waiting_for(&romeo, "orchard"), ["hi"], "once");
 }
 
@@ -67,7 +67,7 @@ fn a_session_without_a_place_ends_in_the_hearing_of_others() {
     // Only three quarters of the room are for sessions that continue.
     assert_eq!(server.hand_over_within(AWAY_MS, both).len(), 1);
     let (mut juliet, _) = back(&juliet, &ids[0], 0);
-    assert_eq!(gone(&juliet.all()), [romeo.full()]);
+    assert_eq!(unavailable_addresses(&juliet.all()), [romeo.full()]);
     assert_eq!(waiting_for(&romeo, "x"), ["hi"]);
 }
 
@@ -90,7 +90,7 @@ fn a_store_that_is_away_for_a_while_costs_nobody_a_session() {
     let (mut romeo, _) = back(&romeo, &ids[1], 0);
     let (mut juliet, _) = back(&juliet, &ids[0], 0);
     assert_eq!(romeo.bodies().last().map(String::as_str), Some("hi"));
-    assert_eq!(gone(&juliet.all()), [""; 0]);
+    assert_eq!(unavailable_addresses(&juliet.all()), [""; 0]);
     write(&mut juliet, "romeo@example.org", "here?");
     assert_eq!(romeo.bodies(), ["here?"], "it takes messages to the bare JID");
 }
@@ -120,7 +120,7 @@ fn a_question_that_fails_once_is_asked_again() {
     for fault in [StoreError::Busy, StoreError::Panicked("once".into())] {
         failing(&fault, |server, juliet, id| {
             assert_eq!(server.sessions(), 2);
-            assert_eq!(gone(&back(juliet, id, 0).0.all()), [""; 0]);
+            assert_eq!(unavailable_addresses(&back(juliet, id, 0).0.all()), [""; 0]);
             let mut late = server.login("juliet/late");
             late.send("<presence/>");
             let seen = late.all();

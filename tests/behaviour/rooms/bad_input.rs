@@ -5,7 +5,7 @@ use super::*;
 /// XEP-0359 §6, XEP-0203 §4 and others: only the room can say what the room says.
 #[test]
 fn forged_payloads_are_cut_out() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     let payload = format!(
         "<body>hi</body><stanza-id xmlns='urn:xmpp:sid:0' by='{COVEN}' id='forged'/>\
          <stanza-id xmlns='urn:xmpp:sid:0' by='{COVEN}/x' id='forged'/>\
@@ -36,7 +36,7 @@ fn forged_payloads_are_cut_out() {
 /// Names that are equal once they are normalised are one room.
 #[test]
 fn room_names_that_are_alike_are_one() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     s.hag.send(
         "<presence to='COVEN@conference.example.org/thirdwitch'><x xmlns='http://jabber.org/protocol/muc'/></presence>",
     );
@@ -48,7 +48,7 @@ fn room_names_that_are_alike_are_one() {
 /// addressing an occupant and registering.
 #[test]
 fn nicks_that_are_alike_are_one() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     // Full width, a ligature, decomposed letters, spaces, case: each is a spelling of a nick that
     // somebody has.
     s.wiccarocks.send(&format!("<presence to='{COVEN}/fi\u{e9}nd'/>"));
@@ -70,7 +70,7 @@ fn nicks_that_are_alike_are_one() {
 
 #[test]
 fn what_is_for_nobody_is_refused_by_name() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     let cases = [
         ("<message to='none@conference.example.org' type='groupchat'><body>x</body></message>", "item-not-found"),
         ("<message to='conference.example.org' type='groupchat'><body>x</body></message>", "service-unavailable"),
@@ -135,13 +135,13 @@ fn occupants_may_be_elsewhere() {
     let mut s = RoomScene::with(Config { federates: true, ..Config::default() }).open("");
     let presence = |to: &str, content: &str| format!("<presence from='far@other.example/r' to='{to}'{content}");
     s.server.incoming(&presence(&format!("{COVEN}/far"), "><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
-    let left = s.server.left();
+    let left = s.server.take_left();
     let seen: Vec<_> = left.iter().map(|left| short(&rookery_testkit::element(&left.text))).collect();
     assert_eq!(seen[1], "far presence none/participant jid=far@other.example/r 110", "{seen:?}");
     s.crone_hears(&["far presence none/participant jid=far@other.example/r"]);
     say(&mut s.crone, "hello");
     s.crone.pump();
-    let left = s.server.left();
+    let left = s.server.take_left();
     assert_eq!(left.iter().map(|left| left.to.as_str()).collect::<Vec<_>>(), ["far@other.example/r"]);
     s.crone.all();
     s.server.incoming(&format!(

@@ -5,7 +5,7 @@ use super::*;
 /// Examples 17 to 20, with the room on either shard.
 #[test]
 fn everybody_hears_of_who_enters() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     join(&mut s.wiccarocks, "secondwitch");
     let subject = "ROOM message/groupchat subject=";
     let own = "secondwitch presence none/participant jid=WICCA/r 110";
@@ -25,7 +25,7 @@ fn everybody_hears_of_who_enters() {
 /// §7.2.1.
 #[test]
 fn a_nick_is_needed() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     for to in [COVEN.to_owned(), format!("{COVEN}/%20").replace("%20", "&#x3164;"), format!("{COVEN}/ ")] {
         s.hag.send(&format!("<presence to='{to}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
         let found = s.hag.expect_element();
@@ -37,7 +37,7 @@ fn a_nick_is_needed() {
 /// §7.2.4: all occupants see the real addresses, and a newcomer is told so.
 #[test]
 fn non_anonymous_rooms_show_real_addresses() {
-    let mut s = RoomScene::configured("whois=anyone");
+    let mut s = RoomScene::configure_scene("whois=anyone");
     join(&mut s.wiccarocks, "secondwitch");
     s.wicca_hears(&[
         "firstwitch presence owner/moderator jid=CRONE/r",
@@ -50,7 +50,7 @@ fn non_anonymous_rooms_show_real_addresses() {
 /// §7.2.6.
 #[test]
 fn a_password_is_asked_for() {
-    let mut s = RoomScene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
+    let mut s = RoomScene::configure_scene("passwordprotectedroom=1 roomsecret=cauldronburn");
     join(&mut s.hag, "thirdwitch");
     s.hag_hears(&["thirdwitch presence/error not-authorized"]);
     join_with(&mut s.hag, "thirdwitch", "<password>cauldronburns</password>");
@@ -65,14 +65,14 @@ fn a_password_is_asked_for() {
 /// §7.2.7.
 #[test]
 fn members_only_rooms_let_members_in() {
-    let mut s = RoomScene::configured("membersonly=1");
+    let mut s = RoomScene::configure_scene("membersonly=1");
     join(&mut s.hag, "thirdwitch");
     let refusal = format!(
         "<presence from='{COVEN}/thirdwitch' type='error'><x xmlns='http://jabber.org/protocol/muc'/>\
          <error type='auth'><registration-required xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></presence>"
     );
     s.hag.expect(&refusal);
-    let member = s.named("<item affiliation='member' jid='HAG'/>");
+    let member = s.with_names("<item affiliation='member' jid='HAG'/>");
     assert_eq!(outcome(&administer(&mut s.crone, "set", &member)), "result");
     s.hag.all();
     join(&mut s.hag, "thirdwitch");
@@ -82,8 +82,8 @@ fn members_only_rooms_let_members_in() {
 /// §7.2.8.
 #[test]
 fn outcasts_stay_outside() {
-    let mut s = RoomScene::opened();
-    let outcast = s.named("<item affiliation='outcast' jid='HAG'/>");
+    let mut s = RoomScene::open_scene();
+    let outcast = s.with_names("<item affiliation='outcast' jid='HAG'/>");
     administer(&mut s.crone, "set", &outcast);
     s.hush();
     join(&mut s.hag, "thirdwitch");
@@ -93,7 +93,7 @@ fn outcasts_stay_outside() {
 /// §7.2.9.
 #[test]
 fn a_nick_is_had_by_one_account() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     for nick in ["firstwitch", "FirstWitch", " firstwitch"] {
         join(&mut s.hag, nick);
         let found = s.hag.all();
@@ -104,8 +104,8 @@ fn a_nick_is_had_by_one_account() {
 
 /// Returns the scene with a second session of the crone, which has entered with the same nick. The
 /// stanzas about that haven't been read yet.
-fn shared() -> (RoomScene, Client) {
-    let mut s = RoomScene::opened();
+fn share_nick() -> (RoomScene, Client) {
+    let mut s = RoomScene::open_scene();
     join(&mut s.wiccarocks, "secondwitch");
     s.hush();
     let bare = s.crone.bare().to_owned();
@@ -119,16 +119,16 @@ fn shared() -> (RoomScene, Client) {
 /// §7.2.9: sessions of one account share a nick, and each of them gets the other occupants.
 #[test]
 fn sessions_of_an_account_share_a_nick() {
-    let (mut s, mut phone) = shared();
+    let (mut s, mut phone) = share_nick();
     s.wicca_hears(&["firstwitch presence owner/moderator"]);
     let own = format!("firstwitch presence owner/moderator jid={}/phone 110", s.crone.bare());
-    let other = s.named("secondwitch presence none/participant jid=WICCA/r");
+    let other = s.with_names("secondwitch presence none/participant jid=WICCA/r");
     assert_eq!(heard(&mut phone), [other, own, "ROOM message/groupchat subject=".to_owned()]);
 }
 
 #[test]
 fn all_sessions_with_a_nick_hear_what_is_said() {
-    let (mut s, mut phone) = shared();
+    let (mut s, mut phone) = share_nick();
     s.hush();
     phone.all();
     say(&mut s.wiccarocks, "hello");
@@ -139,7 +139,7 @@ fn all_sessions_with_a_nick_hear_what_is_said() {
 
 #[test]
 fn a_nick_leaves_with_the_last_session_that_has_it() {
-    let (mut s, mut phone) = shared();
+    let (mut s, mut phone) = share_nick();
     s.hush();
     phone.all();
     leave(&mut s.crone, "firstwitch");
@@ -153,7 +153,7 @@ fn a_nick_leaves_with_the_last_session_that_has_it() {
 /// modified.
 #[test]
 fn a_modified_nick_is_told() {
-    let s = RoomScene::opened();
+    let s = RoomScene::open_scene();
     let bare = s.crone.bare().to_owned();
     let mut other = s.server.online(&format!("{bare}/phone"));
     join(&mut other, "FirstWitch");
@@ -164,10 +164,10 @@ fn a_modified_nick_is_told() {
 /// §7.2.10: owners can enter above the limit.
 #[test]
 fn a_room_may_be_full() {
-    let mut s = RoomScene::configured("maxusers=1");
+    let mut s = RoomScene::configure_scene("maxusers=1");
     join(&mut s.hag, "thirdwitch");
     s.hag_hears(&["thirdwitch presence/error service-unavailable"]);
-    let owner = s.named("<item affiliation='owner' jid='HAG'/>");
+    let owner = s.with_names("<item affiliation='owner' jid='HAG'/>");
     administer(&mut s.crone, "set", &owner);
     s.hush();
     join(&mut s.hag, "thirdwitch");
@@ -190,7 +190,7 @@ fn a_locked_room_does_not_exist_for_others() {
 /// §7.2.13 to §7.2.15: history, then the subject.
 #[test]
 fn history_comes_before_the_subject() {
-    let mut s = RoomScene::configured("muc#maxhistoryfetch=3").all_in();
+    let mut s = RoomScene::configure_scene("muc#maxhistoryfetch=3").all_in();
     for body in ["one", "two", "three", "four"] {
         say(&mut s.crone, body);
     }
@@ -221,7 +221,7 @@ fn history_comes_before_the_subject() {
 
 #[test]
 fn history_can_be_bounded_in_time() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     say(&mut s.crone, "old");
     s.crone.all();
     s.server.advance(100_000);
@@ -234,7 +234,7 @@ fn history_can_be_bounded_in_time() {
 /// §7.2.17, and a presence update from a user who isn't in the room.
 #[test]
 fn who_is_not_in_the_room_is_told() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     s.hag.send(&format!("<presence to='{COVEN}/thirdwitch'/>"));
     s.hag_hears(&["thirdwitch presence/unavailable none/none reason=You are not in the room. 110 307 333"]);
     s.crone.expect_nothing();
@@ -243,7 +243,7 @@ fn who_is_not_in_the_room_is_told() {
 /// §17.3: a session that asks to enter again gets everything again, and others get nothing.
 #[test]
 fn who_enters_twice_gets_everything_again() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     join(&mut s.hag, "thirdwitch");
     let found = heard(&mut s.hag);
     assert_eq!(found.len(), 4, "{found:?}");

@@ -7,10 +7,12 @@ use rookery_store::memory::Memory;
 
 #[test]
 fn a_persistent_room_survives_a_restart() {
-    let mut s =
-        RoomScene::configured("persistentroom=1 roomname=Cave moderatedroom=1 passwordprotectedroom=1 roomsecret=burn");
-    let items =
-        s.named("<item affiliation='member' jid='HAG' nick='thirdwitch'/><item affiliation='outcast' jid='WICCA'/>");
+    let mut s = RoomScene::configure_scene(
+        "persistentroom=1 roomname=Cave moderatedroom=1 passwordprotectedroom=1 roomsecret=burn",
+    );
+    let items = s.with_names(
+        "<item affiliation='member' jid='HAG' nick='thirdwitch'/><item affiliation='outcast' jid='WICCA'/>",
+    );
     assert_eq!(outcome(&administer(&mut s.crone, "set", &items)), "result");
     s.crone.send(&format!("<message to='{COVEN}' type='groupchat'><subject>Spells</subject></message>"));
     s.crone.pump();
@@ -100,7 +102,7 @@ fn a_room_that_was_configured_stays_unless_the_form_says_otherwise() {
 /// pseudonyms.
 #[test]
 fn an_empty_room_comes_back() {
-    let mut s = RoomScene::configured("persistentroom=1");
+    let mut s = RoomScene::configure_scene("persistentroom=1");
     let pseudonym = |client: &mut Client| {
         let all = client.all();
         let own = all.iter().find(|stanza| stanza.name() == "presence").unwrap();
@@ -233,7 +235,7 @@ fn a_removed_account_leaves_nothing_behind() {
     for fields in ["", "persistentroom=1"] {
         let options = vec![("register", "allow_creation", Value::Switch(false))];
         let mut s = RoomScene::with(Config { options, ..Config::default() }).open(fields).all_in();
-        let owner = s.named("<item affiliation='owner' jid='HAG'/>");
+        let owner = s.with_names("<item affiliation='owner' jid='HAG'/>");
         administer(&mut s.crone, "set", &owner);
         s.hush();
         let name = s.hag.full().to_owned();
@@ -246,7 +248,7 @@ fn a_removed_account_leaves_nothing_behind() {
         let found = heard(&mut heir);
         assert!(found.iter().any(|text| text.starts_with("thirdwitch presence none/participant")), "{found:?}");
         let kept =
-            s.server.done(s.server.stores().rooms.load(rookery_jid::Jid::parse(COVEN).unwrap().as_ref())).unwrap();
+            s.server.finish(s.server.stores().rooms.load(rookery_jid::Jid::parse(COVEN).unwrap().as_ref())).unwrap();
         assert!(kept.is_none_or(|kept| kept.affiliations.len() == 1));
     }
 }
@@ -306,7 +308,7 @@ fn what_the_store_refuses_is_written_again() {
     s.hush();
 
     held.set_fault(Some(StoreError::Closed));
-    let item = s.named("<item affiliation='member' jid='HAG' nick='thirdwitch'/>");
+    let item = s.with_names("<item affiliation='member' jid='HAG' nick='thirdwitch'/>");
     let refused = administer(&mut s.crone, "set", &item);
     let error = refused.child("error", ns::CLIENT).unwrap();
     assert_eq!((error.attr("type"), error.child("text", ns::STANZA_ERRORS).is_some()), (Some("wait"), true));

@@ -12,7 +12,7 @@ fn languages(message: &Element, name: &str) -> Vec<(String, String)> {
 /// Texts in several languages keep all of them: for occupants, for newcomers, and in the archive.
 #[test]
 fn texts_keep_their_languages() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     let both = |name: &str| format!("<{name}>Toil</{name}><{name} xml:lang='de'>Müh</{name}>");
     let wanted = [(String::new(), "Toil".to_owned()), ("de".to_owned(), "Müh".to_owned())];
     for name in ["body", "subject"] {
@@ -39,7 +39,7 @@ fn texts_keep_their_languages() {
 /// as well.
 #[test]
 fn a_room_has_a_language() {
-    let mut s = RoomScene::configured("persistentroom=1 lang=de-AT pubsub=xmpp:pubsub.example.org?;node=coven");
+    let mut s = RoomScene::configure_scene("persistentroom=1 lang=de-AT pubsub=xmpp:pubsub.example.org?;node=coven");
     let field = |client: &mut Client, var: &str| {
         let info = ask(client, COVEN, "get", INFO);
         let x = info.child("query", ns::DISCO_INFO).unwrap().child("x", ns::DATA_FORMS).unwrap();

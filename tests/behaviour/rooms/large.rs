@@ -16,7 +16,7 @@ fn a_room_may_show_more_than_an_outbox_takes() {
              <x xmlns='http://jabber.org/protocol/muc'/></presence>"
         ));
         s.crone.all();
-        s.server.left();
+        s.server.take_left();
     }
     for (client, nick) in [(&mut s.wiccarocks, "secondwitch"), (&mut s.hag, "thirdwitch")] {
         client.set_reading(false);
@@ -38,7 +38,7 @@ fn a_room_may_show_more_than_an_outbox_takes() {
             ["ROOM message/groupchat subject=", "firstwitch message/groupchat body=hello"]
         );
         leave(client, nick);
-        s.server.left();
+        s.server.take_left();
         client.all();
     }
 }
@@ -46,7 +46,7 @@ fn a_room_may_show_more_than_an_outbox_takes() {
 /// An occupant only sees moderators if only their presence is broadcast.
 #[test]
 fn presence_can_be_limited_to_roles() {
-    let mut s = RoomScene::configured("presencebroadcast=moderator");
+    let mut s = RoomScene::configure_scene("presencebroadcast=moderator");
     join(&mut s.wiccarocks, "secondwitch");
     join(&mut s.hag, "thirdwitch");
     let subject = "ROOM message/groupchat subject=";

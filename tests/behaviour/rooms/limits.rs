@@ -32,8 +32,8 @@ fn an_account_creates_as_many_rooms_as_it_may() {
     }
     assert_eq!(enter(&mut s.hag, "d"), None, "others create rooms as ever");
     // Giving a room to others doesn't allow another one.
-    let owner = s.named("<item affiliation='owner' jid='HAG'/>");
-    let own = s.named("<item affiliation='none' jid='CRONE'/>");
+    let owner = s.with_names("<item affiliation='owner' jid='HAG'/>");
+    let own = s.with_names("<item affiliation='none' jid='CRONE'/>");
     for items in [owner, own] {
         let query = format!("<query xmlns='http://jabber.org/protocol/muc#admin'>{items}</query>");
         assert_eq!(outcome(&ask(&mut s.crone, &format!("a@{ROOM}"), "set", &query)), "result");
@@ -99,7 +99,7 @@ fn other_servers_share_what_their_users_may_take() {
             "<presence from='{user}/r' to='{room}@{ROOM}/{}'><x xmlns='http://jabber.org/protocol/muc'/></presence>",
             user.replace('@', ".")
         ));
-        let left: Vec<_> = s.server.left().iter().map(|left| rookery_testkit::element(&left.text)).collect();
+        let left: Vec<_> = s.server.take_left().iter().map(|left| rookery_testkit::element(&left.text)).collect();
         left.iter().find_map(|found| found.child("error", ns::CLIENT)).map(condition)
     };
     assert_eq!(enter("a@far.example", "a"), None);
@@ -115,7 +115,7 @@ fn other_servers_share_what_their_users_may_take() {
     assert_eq!(enter("d@far.example", "a"), None);
     assert_eq!(enter("e@far.example", "b").as_deref(), Some("resource-constraint"));
     s.server.incoming(&format!("<presence from='d@far.example/r' to='a@{ROOM}/d' type='unavailable'/>"));
-    s.server.left();
+    s.server.take_left();
     assert_eq!(enter("e@far.example", "b"), None);
 }
 
@@ -143,7 +143,7 @@ fn an_account_is_in_as_many_rooms_as_it_may_be() {
 #[test]
 fn owners_mend_a_list_that_an_admin_has_filled() {
     let mut s = RoomScene::with_options(vec![number("affiliation_bytes", 300_000)]).open("").all_in();
-    let admin = s.named("<item affiliation='admin' jid='HAG'/>");
+    let admin = s.with_names("<item affiliation='admin' jid='HAG'/>");
     assert_eq!(outcome(&administer(&mut s.crone, "set", &admin)), "result");
     s.hush();
     let mut refused = None;
@@ -225,7 +225,7 @@ fn a_list_of_rooms_fits_a_session() {
     let document = |name: String| rookery_store::RoomDocument { is_public: true, name, ..Default::default() };
     for number in 0..400 {
         let room = server.address(&format!("room{number:04}@{ROOM}"));
-        server.done(server.stores().rooms.put(room.as_ref(), document("<".repeat(4096)))).expect("stored");
+        server.finish(server.stores().rooms.put(room.as_ref(), document("<".repeat(4096)))).expect("stored");
     }
     server.restart();
     let mut alice = server.online("alice/a");
@@ -280,7 +280,7 @@ fn is_invitation(stanza: &Element) -> bool {
 /// A room doesn't get past the block list of a user.
 #[test]
 fn whom_somebody_blocks_has_no_room_invite_it() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     join(&mut s.wiccarocks, "secondwitch");
     s.hush();
     let block =
@@ -297,12 +297,12 @@ fn whom_somebody_blocks_has_no_room_invite_it() {
     // A user who becomes a member of a members-only room is also invited.
     configure(&mut s.crone, "membersonly=1");
     s.hush();
-    let member = s.named("<item affiliation='member' jid='HAG'/>");
+    let member = s.with_names("<item affiliation='member' jid='HAG'/>");
     assert_eq!(outcome(&administer(&mut s.crone, "set", &member)), "result");
     s.hag.expect_nothing();
     // The room doesn't tell her of a new affiliation either, and messages to her nick don't reach
     // her.
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     let crone = s.crone.bare().to_owned();
     s.wiccarocks.send(&block(&crone));
     s.hush();
@@ -315,12 +315,12 @@ fn whom_somebody_blocks_has_no_room_invite_it() {
     leave(&mut s.wiccarocks, "secondwitch");
     s.hush();
     for affiliation in ["member", "none", "outcast"] {
-        let items = s.named(&format!("<item affiliation='{affiliation}' jid='WICCA'/>"));
+        let items = s.with_names(&format!("<item affiliation='{affiliation}' jid='WICCA'/>"));
         assert_eq!(outcome(&administer(&mut s.crone, "set", &items)), "result");
     }
     s.wiccarocks.expect_nothing();
     // A declined invitation would go in the opposite direction.
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     let (crone, hag) = (s.crone.bare().to_owned(), s.hag.bare().to_owned());
     invite(&mut s.crone, &[&hag]);
     s.hush();
@@ -350,8 +350,9 @@ fn invitations_have_a_number_and_a_rate() {
     s.crone.send(&format!("<presence to='b@{ROOM}/n'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
     s.crone.all();
     configure_room(&mut s.crone, "b", "membersonly=1");
-    let member =
-        s.named("<query xmlns='http://jabber.org/protocol/muc#admin'><item affiliation='member' jid='HAG'/></query>");
+    let member = s.with_names(
+        "<query xmlns='http://jabber.org/protocol/muc#admin'><item affiliation='member' jid='HAG'/></query>",
+    );
     assert_eq!(outcome(&ask(&mut s.crone, &format!("b@{ROOM}"), "set", &member)), "result");
     s.hag.expect_nothing();
     s.server.advance(60_000);
@@ -408,14 +409,14 @@ fn what_many_hear_of_is_slower() {
             ));
         }
         s.hush();
-        s.server.left();
+        s.server.take_left();
         s.server.advance(60_000);
         for number in 0..6 {
             s.crone
                 .send(&format!("<presence to='{COVEN}/firstwitch'><status>{occupants} {number}</status></presence>"));
         }
         passed.push(heard(&mut s.crone).iter().filter(|text| text.contains(" 110")).count());
-        s.server.left();
+        s.server.take_left();
     }
     assert_eq!(passed, [5, 2]);
 }
@@ -424,7 +425,7 @@ fn what_many_hear_of_is_slower() {
 /// don't notice the rate.
 #[test]
 fn ordinary_clients_are_never_too_fast() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     for number in 0..200 {
         s.hag.send(&format!("<iq to='{COVEN}/firstwitch' type='get' id='v{number}'><vCard xmlns='vcard-temp'/></iq>"));
     }
@@ -440,7 +441,7 @@ fn ordinary_clients_are_never_too_fast() {
 /// A form with owners of long addresses must fit into a session; `muc#admin` has the longer lists.
 #[test]
 fn a_form_with_many_owners_fits_a_session() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     let local = "o".repeat(1000);
     for part in 0..4 {
         let owner = |number: usize| format!("<item affiliation='owner' jid='{local}{part}.{number:03}@far.example'/>");
@@ -476,7 +477,7 @@ fn strangers_ask_no_faster_than_they_may() {
 /// A list of roles has each role once, even if a form repeats it.
 #[test]
 fn roles_are_listed_once() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     let roles = ["visitor"; 2000].join("+") + "+moderator";
     assert_eq!(outcome(&configure(&mut s.crone, &format!("presencebroadcast={roles}"))), "result");
     let form = ask(&mut s.crone, COVEN, "get", "<query xmlns='http://jabber.org/protocol/muc#owner'/>");

@@ -5,7 +5,7 @@ use super::*;
 /// Examples 87 to 90.
 #[test]
 fn the_subject_is_changed_by_who_may() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     let subject = |text: &str| {
         format!("<message to='{COVEN}' type='groupchat' id='lh2bs617'><subject>{text}</subject></message>")
     };
@@ -30,7 +30,7 @@ fn the_subject_is_changed_by_who_may() {
 /// told.
 #[test]
 fn a_moderator_kicks() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     let item = "<item nick='thirdwitch' role='none'><reason>Avaunt, you cullion!</reason></item>";
     assert_eq!(outcome(&administer(&mut s.wiccarocks, "set", item)), "forbidden");
     s.crone.send(&format!(
@@ -52,8 +52,8 @@ fn a_moderator_kicks() {
 /// Example 96.
 #[test]
 fn nobody_kicks_upwards() {
-    let mut s = RoomScene::opened().all_in();
-    let admin = s.named("<item jid='WICCA' affiliation='admin'/>");
+    let mut s = RoomScene::open_scene().all_in();
+    let admin = s.with_names("<item jid='WICCA' affiliation='admin'/>");
     administer(&mut s.crone, "set", &admin);
     administer(&mut s.crone, "set", "<item nick='thirdwitch' role='moderator'/>");
     s.hush();
@@ -69,7 +69,7 @@ fn nobody_kicks_upwards() {
 /// Examples 97 to 105.
 #[test]
 fn voice_is_granted_and_revoked() {
-    let mut s = RoomScene::configured("moderatedroom=1").all_in();
+    let mut s = RoomScene::configure_scene("moderatedroom=1").all_in();
     assert_eq!(outcome(&administer(&mut s.hag, "set", "<item nick='thirdwitch' role='participant'/>")), "forbidden");
     let item = "<item nick='thirdwitch' role='participant'><reason>A worthy witch indeed!</reason></item>";
     assert_eq!(outcome(&administer(&mut s.crone, "set", item)), "result");
@@ -85,8 +85,8 @@ fn voice_is_granted_and_revoked() {
 /// and can't get it back by entering again. It outlives a restart.
 #[test]
 fn voice_is_remembered_across_visits() {
-    let mut s = RoomScene::configured("moderatedroom=1 persistentroom=1");
-    let member = s.named("<item affiliation='member' jid='WICCA'/>");
+    let mut s = RoomScene::configure_scene("moderatedroom=1 persistentroom=1");
+    let member = s.with_names("<item affiliation='member' jid='WICCA'/>");
     administer(&mut s.crone, "set", &member);
     let mut s = s.all_in();
     for (nick, role) in [("thirdwitch", "participant"), ("secondwitch", "visitor")] {
@@ -121,7 +121,7 @@ fn voice_is_remembered_across_visits() {
     leave(&mut s.wiccarocks, "secondwitch");
     s.hush();
     for affiliation in ["none", "member"] {
-        let item = s.named(&format!("<item affiliation='{affiliation}' jid='WICCA'/>"));
+        let item = s.with_names(&format!("<item affiliation='{affiliation}' jid='WICCA'/>"));
         administer(&mut s.crone, "set", &item);
     }
     s.hush();
@@ -132,7 +132,7 @@ fn voice_is_remembered_across_visits() {
 /// §8.5.
 #[test]
 fn the_voice_list_is_for_moderators() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     assert_eq!(outcome(&administer(&mut s.hag, "get", "<item role='participant'/>")), "forbidden");
     let list = administer(&mut s.crone, "get", "<item role='participant'/>");
     let items: Vec<_> = list.child("query", ns::MUC_ADMIN).unwrap().children().cloned().collect();
@@ -143,7 +143,7 @@ fn the_voice_list_is_for_moderators() {
 /// §8.5: a list is applied as a whole or not at all.
 #[test]
 fn one_wrong_item_stops_all() {
-    let mut s = RoomScene::configured("moderatedroom=1").all_in();
+    let mut s = RoomScene::configure_scene("moderatedroom=1").all_in();
     let items = "<item nick='secondwitch' role='participant'/><item nick='nobody' role='participant'/>";
     assert_eq!(outcome(&administer(&mut s.crone, "set", items)), "item-not-found");
     let items = "<item nick='secondwitch' role='participant'/><item nick='firstwitch' role='visitor'/>";
@@ -157,7 +157,7 @@ fn one_wrong_item_stops_all() {
 /// §18.1: an occupant who can't be reached is removed, and all are told why.
 #[test]
 fn who_bounces_messages_is_removed() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     s.hag.send(&format!(
         "<message to='{COVEN}/firstwitch' type='error'><error type='cancel'>\
          <service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"

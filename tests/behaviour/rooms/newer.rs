@@ -8,7 +8,7 @@ const PING: &str = "<ping xmlns='urn:xmpp:ping'/>";
 /// XEP-0410 §3.
 #[test]
 fn a_client_can_ask_whether_it_is_there() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     let own = format!("{COVEN}/thirdwitch");
     for room in [COVEN, "nothing@conference.example.org"] {
         let refused = ask(&mut s.hag, &format!("{room}/thirdwitch"), "get", PING);
@@ -27,7 +27,7 @@ fn a_client_can_ask_whether_it_is_there() {
 /// room.
 #[test]
 fn pseudonyms_are_stable() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     let mut seen = Vec::new();
     for (room, nick) in [(COVEN, "thirdwitch"), (COVEN, "oldhag"), ("other@conference.example.org", "thirdwitch")] {
         s.hag.send(&format!("<presence to='{room}/{nick}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
@@ -47,7 +47,7 @@ fn stanza_id(message: &Element) -> String {
 /// retract it.
 #[test]
 fn who_enters_later_does_not_see_what_was_retracted() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     for body in ["kept", "regretted"] {
         say(&mut s.hag, body);
     }
@@ -72,7 +72,7 @@ fn who_enters_later_does_not_see_what_was_retracted() {
 /// moderator retracted.
 #[test]
 fn archives_of_rooms_keep_tombstones() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     for body in ["regretted", "potions!"] {
         say(&mut s.hag, body);
     }
@@ -113,7 +113,7 @@ fn retraction(id: &str, own: &str) -> String {
 /// XEP-0425 §2.
 #[test]
 fn moderators_retract_what_others_said() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     say(&mut s.hag, "DM me for free magic potions!");
     let id = stanza_id(s.crone.all().last().unwrap());
     s.hush();
@@ -140,7 +140,7 @@ fn moderators_retract_what_others_said() {
 /// XEP-0486 §3.
 #[test]
 fn owners_give_a_room_an_avatar() {
-    let mut s = RoomScene::configured("persistentroom=1").all_in();
+    let mut s = RoomScene::configure_scene("persistentroom=1").all_in();
     let vcard = "<vCard xmlns='vcard-temp'><PHOTO><TYPE>image/png</TYPE><BINVAL>aGVs bG8=</BINVAL></PHOTO></vCard>";
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", vcard)), "forbidden");
     let is_empty = |found: &Element| found.child("vCard", ns::VCARD).is_some_and(|vcard| vcard.children().count() == 0);
@@ -174,7 +174,7 @@ pub(super) fn command(client: &mut Client, name: &str, fields: &[(&str, &str)]) 
 /// XEP-0317 §5: hats are created, assigned, shown and taken away. They outlive a restart.
 #[test]
 fn admins_give_hats() {
-    let mut s = RoomScene::configured("persistentroom=1").all_in();
+    let mut s = RoomScene::configure_scene("persistentroom=1").all_in();
     let hag = s.hag.bare().to_owned();
     let (title, uri) = (("title", "Host"), ("uri", "http://schemas.example.com/hats#host"));
     assert_eq!(outcome(&command(&mut s.hag, "create", &[title, uri])), "forbidden");

@@ -6,7 +6,7 @@ use super::*;
 /// the sender's pseudonym.
 #[test]
 fn a_message_goes_to_all() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     let id = "Harpier cries: 'tis time, 'tis time.";
     s.hag.send(&format!(
         "<message to='{COVEN}' type='groupchat' id='hysf1v37' xml:lang='en'><body>{id}</body></message>"
@@ -27,7 +27,7 @@ fn a_message_goes_to_all() {
 /// §7.4.
 #[test]
 fn visitors_and_strangers_do_not_speak() {
-    let mut s = RoomScene::configured("moderatedroom=1");
+    let mut s = RoomScene::configure_scene("moderatedroom=1");
     say(&mut s.hag, "let me in");
     s.hag_hears(&["ROOM message/error not-acceptable"]);
     join(&mut s.hag, "thirdwitch");
@@ -40,7 +40,7 @@ fn visitors_and_strangers_do_not_speak() {
 /// Examples 47 and 48.
 #[test]
 fn a_private_message_goes_to_one() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     s.wiccarocks.send(&format!(
         "<message to='{COVEN}/firstwitch' type='chat' id='hgn27af1'><body>I'll give thee a wind.</body>\
          <x xmlns='http://jabber.org/protocol/muc#user'><item affiliation='owner'/><status code='100'/></x></message>"
@@ -56,7 +56,7 @@ fn a_private_message_goes_to_one() {
 /// §7.5.
 #[test]
 fn private_messages_are_refused_by_name() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     let private =
         |to: &str, type_: &str| format!("<message to='{COVEN}/{to}' type='{type_}'><body>psst</body></message>");
     s.hag.send(&private("firstwitch", "chat"));
@@ -83,7 +83,7 @@ fn private_messages_are_refused_by_name() {
 /// Examples 53 and 54.
 #[test]
 fn nicks_change() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     s.hag.send(&format!("<presence to='{COVEN}/oldhag' id='ifd1c35'/>"));
     s.hag_hears(&[
         "thirdwitch presence/unavailable none/participant jid=HAG/r nick=oldhag 110 303",
@@ -108,7 +108,7 @@ fn nicks_change() {
 /// Example 57.
 #[test]
 fn a_nick_of_somebody_else_is_not_taken() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     s.hag.send(&format!("<presence to='{COVEN}/secondwitch' id='ifd1c35'/>"));
     s.hag_hears(&["secondwitch presence/error conflict"]);
     s.hag.send(&format!("<presence to='{COVEN}/{}'/>", "x".repeat(300)));
@@ -122,7 +122,7 @@ fn a_nick_of_somebody_else_is_not_taken() {
 /// Examples 59 and 60: elements that only the room may add are removed.
 #[test]
 fn what_occupants_show_is_passed_on() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     s.wiccarocks.send(&format!(
         "<presence to='{COVEN}/secondwitch' id='kr7v143h' xml:lang='de'><show>xa</show><status>gone</status>\
          <x xmlns='http://jabber.org/protocol/muc#user'><item affiliation='owner' role='moderator'/></x>\
@@ -147,8 +147,8 @@ fn what_occupants_show_is_passed_on() {
 /// Examples 61 to 66: mediated invitations, and declining them.
 #[test]
 fn others_are_invited_and_may_decline() {
-    let mut s = RoomScene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
-    let invite = s.named(
+    let mut s = RoomScene::configure_scene("passwordprotectedroom=1 roomsecret=cauldronburn");
+    let invite = s.with_names(
         "<message to='COVEN'><x xmlns='http://jabber.org/protocol/muc#user'><invite to='HAG'><reason>Hey Hecate</reason>\
          <continue thread='e0ffe42b28561960c6b12b944a092794b9683a38'/></invite></x></message>",
     );
@@ -156,20 +156,20 @@ fn others_are_invited_and_may_decline() {
     s.wicca_hears(&["ROOM message/error forbidden"]);
     s.crone.send(&invite);
     s.crone.expect_nothing();
-    let wanted = s.named(
+    let wanted = s.with_names(
         "<message from='COVEN'><x xmlns='http://jabber.org/protocol/muc#user'><invite from='CRONE'>\
          <reason>Hey Hecate</reason><continue thread='e0ffe42b28561960c6b12b944a092794b9683a38'/></invite>\
          <password>cauldronburn</password></x><x xmlns='jabber:x:conference' jid='COVEN' reason='Hey Hecate'/></message>",
     );
     s.hag.expect(&wanted);
-    let decline = s.named(
+    let decline = s.with_names(
         "<message to='COVEN'><x xmlns='http://jabber.org/protocol/muc#user'><decline to='CRONE'>\
          <reason>Sorry</reason></decline></x></message>",
     );
     s.wiccarocks.send(&decline);
     s.wicca_hears(&["ROOM message/error forbidden"]);
     s.hag.send(&decline);
-    let wanted = s.named(
+    let wanted = s.with_names(
         "<message from='COVEN'><x xmlns='http://jabber.org/protocol/muc#user'><decline from='HAG'>\
          <reason>Sorry</reason></decline></x></message>",
     );
@@ -181,13 +181,13 @@ fn others_are_invited_and_may_decline() {
 /// a user who was away.
 #[test]
 fn direct_invitations_pass_untouched() {
-    let mut s = RoomScene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
+    let mut s = RoomScene::configure_scene("passwordprotectedroom=1 roomsecret=cauldronburn");
     let invitation = "<x xmlns='jabber:x:conference' jid='coven@conference.example.org' password='cauldronburn' \
                       reason='Hey Hecate' continue='true' thread='e0ffe42b28561960c6b12b944a092794b9683a38'/>";
-    let sent = s.named(&format!("<message to='HAG'>{invitation}</message>"));
+    let sent = s.with_names(&format!("<message to='HAG'>{invitation}</message>"));
     s.crone.send(&sent);
     let archived = "<stanza-id xmlns='urn:xmpp:sid:0' by='HAG' id='*'/>";
-    let wanted = s.named(&format!("<message from='CRONE/r'>{invitation}{archived}</message>"));
+    let wanted = s.with_names(&format!("<message from='CRONE/r'>{invitation}{archived}</message>"));
     s.hag.expect(&wanted);
     s.hag.send("<presence type='unavailable'/>");
     s.hag.all();
@@ -202,13 +202,14 @@ fn direct_invitations_pass_untouched() {
 /// who may invite.
 #[test]
 fn who_is_invited_to_a_members_only_room_may_enter() {
-    let mut s = RoomScene::configured("membersonly=1");
-    let member = s.named("<item affiliation='member' jid='WICCA'/>");
+    let mut s = RoomScene::configure_scene("membersonly=1");
+    let member = s.with_names("<item affiliation='member' jid='WICCA'/>");
     administer(&mut s.crone, "set", &member);
     join(&mut s.wiccarocks, "secondwitch");
     s.hush();
-    let invite =
-        s.named("<message to='COVEN'><x xmlns='http://jabber.org/protocol/muc#user'><invite to='HAG'/></x></message>");
+    let invite = s.with_names(
+        "<message to='COVEN'><x xmlns='http://jabber.org/protocol/muc#user'><invite to='HAG'/></x></message>",
+    );
     s.wiccarocks.send(&invite);
     s.wicca_hears(&["ROOM message/error forbidden"]);
     configure(&mut s.crone, "allowinvites=1");
@@ -223,7 +224,7 @@ fn who_is_invited_to_a_members_only_room_may_enter() {
 /// §7.13 and §8.6.
 #[test]
 fn voice_is_requested_and_granted() {
-    let mut s = RoomScene::configured("moderatedroom=1").all_in();
+    let mut s = RoomScene::configure_scene("moderatedroom=1").all_in();
     let form = |fields: &str| {
         format!(
             "<message to='{COVEN}'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'>\
@@ -255,7 +256,7 @@ fn voice_is_requested_and_granted() {
 /// Examples 83 to 86, with a status.
 #[test]
 fn occupants_leave() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     s.wiccarocks.send(&format!(
         "<presence to='{COVEN}/secondwitch' type='unavailable'><status>gone where the goblins go</status></presence>"
     ));
@@ -273,7 +274,7 @@ fn occupants_leave() {
 /// The server makes an occupant leave whose session ends.
 #[test]
 fn a_session_that_ends_leaves() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     s.wiccarocks.vanish();
     s.hag_hears(&["secondwitch presence/unavailable none/none"]);
     s.hag.send("<presence type='unavailable'/>");
@@ -287,7 +288,7 @@ fn a_session_that_ends_leaves() {
 /// §7.14: a temporary room ends when its last occupant leaves.
 #[test]
 fn an_empty_room_is_gone() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     leave(&mut s.crone, "firstwitch");
     s.crone.all();
     join(&mut s.hag, "thirdwitch");
@@ -298,7 +299,7 @@ fn an_empty_room_is_gone() {
 /// that leaves and enters again is told both, since it wasn't told who left in between.
 #[test]
 fn who_leaves_and_enters_again_unattended_hears_of_both() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     s.hag.send("<inactive xmlns='urn:xmpp:csi:0'/>");
     for (client, nick) in [(&mut s.hag, "thirdwitch"), (&mut s.wiccarocks, "secondwitch")] {
         client.send(&format!("<presence to='{COVEN}/{nick}' type='unavailable'/>"));

@@ -70,7 +70,7 @@ fn a_reserved_room_is_configured() {
 
 #[test]
 fn wrong_configurations_change_nothing() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     for fields in [
         "whois=everyone",
         "maxusers=0",
@@ -96,7 +96,7 @@ fn wrong_configurations_change_nothing() {
 /// §10.2.
 #[test]
 fn only_owners_configure() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     let query = "<query xmlns='http://jabber.org/protocol/muc#owner'/>";
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", query)), "forbidden");
     assert_eq!(outcome(&configure(&mut s.hag, "")), "forbidden");
@@ -170,7 +170,7 @@ fn every_field_is_kept() {
 /// affiliation.
 #[test]
 fn a_form_makes_admins_and_owners() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     let (crone, wicca, hag) = (s.crone.bare().to_owned(), s.wiccarocks.bare().to_owned(), s.hag.bare().to_owned());
     let lists = format!("roomadmins={wicca} roomowners={crone}+{hag}");
     assert_eq!(outcome(&configure(&mut s.crone, &lists)), "result");
@@ -201,7 +201,7 @@ fn logging_is_told() {
 /// If nothing can be logged, logging is neither offered to an owner nor accepted.
 #[test]
 fn logging_is_refused_without_a_place_for_it() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     assert!(!offers_logging(&mut s.crone));
     assert_eq!(outcome(&configure(&mut s.crone, "enablelogging=1 roomname=Cave")), "not-acceptable");
     s.hag.expect_nothing();
@@ -217,7 +217,7 @@ fn offers_logging(owner: &mut Client) -> bool {
 /// §10.2.1.
 #[test]
 fn changes_that_concern_privacy_are_told() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     for (fields, codes) in
         [("whois=anyone", "172"), ("whois=moderators", "173"), ("roomname=Cave", "104"), ("roomname=Cave", "")]
     {
@@ -230,8 +230,8 @@ fn changes_that_concern_privacy_are_told() {
 /// §10.2: occupants who aren't members must leave when the room becomes members-only.
 #[test]
 fn a_room_becomes_members_only() {
-    let mut s = RoomScene::opened().all_in();
-    let member = s.named("<item affiliation='member' jid='WICCA'/>");
+    let mut s = RoomScene::open_scene().all_in();
+    let member = s.with_names("<item affiliation='member' jid='WICCA'/>");
     administer(&mut s.crone, "set", &member);
     s.hush();
     configure(&mut s.crone, "membersonly=1");
@@ -242,7 +242,7 @@ fn a_room_becomes_members_only() {
 /// §10.3 to §10.8.
 #[test]
 fn owners_make_owners_and_admins() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     let item = |affiliation: &str, jid: &str| format!("<item affiliation='{affiliation}' jid='{jid}'/>");
     let (crone, wicca, hag) = (s.crone.bare().to_owned(), s.wiccarocks.bare().to_owned(), s.hag.bare().to_owned());
     assert_eq!(outcome(&administer(&mut s.crone, "set", &item("admin", &wicca))), "result");
@@ -266,11 +266,11 @@ fn owners_make_owners_and_admins() {
 /// Examples 193 to 197: each occupant is only told that it has left.
 #[test]
 fn a_room_is_destroyed() {
-    let mut s = RoomScene::configured("persistentroom=1").all_in();
+    let mut s = RoomScene::configure_scene("persistentroom=1").all_in();
     let destroy = "<query xmlns='http://jabber.org/protocol/muc#owner'><destroy jid='cave@conference.example.org'>\
                    <reason>Macbeth doth come.</reason><password>abc</password></destroy></query>";
     assert_eq!(outcome(&ask(&mut s.crone, COVEN, "set", destroy)), "result");
-    s.hag.expect(&s.named(
+    s.hag.expect(&s.with_names(
         "<presence from='COVEN/thirdwitch' type='unavailable'><occupant-id xmlns='urn:xmpp:occupant-id:0' id='*'/>\
          <x xmlns='http://jabber.org/protocol/muc#user'><item affiliation='none' role='none' jid='HAG/r'/>\
          <destroy jid='cave@conference.example.org'><password>abc</password><reason>Macbeth doth come.</reason></destroy>\
@@ -282,5 +282,5 @@ fn a_room_is_destroyed() {
         "item-not-found"
     );
     s.server.restart();
-    assert!(s.server.done(s.server.stores().rooms.list("conference.example.org")).unwrap().is_empty());
+    assert!(s.server.finish(s.server.stores().rooms.list("conference.example.org")).unwrap().is_empty());
 }

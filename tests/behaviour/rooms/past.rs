@@ -20,7 +20,7 @@ fn message(result: &Element) -> Element {
 /// those who may see them.
 #[test]
 fn a_room_has_an_archive() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     say(&mut s.hag, "one");
     s.hag.send(&format!(
         "<message to='{COVEN}' type='groupchat'><composing xmlns='http://jabber.org/protocol/chatstates'/></message>"
@@ -72,7 +72,7 @@ fn messages_leave_the_archive_of_a_room_when_its_owner_or_the_operator_says() {
         s.server.advance(3 * HOUR_MS);
         said(&mut s, &["new"]);
     }
-    let mut s = RoomScene::configured("persistentroom=1 x-archive_days=1");
+    let mut s = RoomScene::configure_scene("persistentroom=1 x-archive_days=1");
     assert_eq!(outcome(&configure(&mut s.crone, "x-archive_days=soon")), "not-acceptable");
     say(&mut s.crone, "old");
     s.server.advance(23 * HOUR_MS);
@@ -89,7 +89,7 @@ const HOUR_MS: u64 = 60 * 60 * 1000;
 #[test]
 fn archives_are_asked_for_real_addresses_by_those_who_know_them() {
     for (fields, all_know) in [("", false), ("whois=anyone", true)] {
-        let mut s = RoomScene::configured(fields).all_in();
+        let mut s = RoomScene::configure_scene(fields).all_in();
         say(&mut s.hag, "one");
         say(&mut s.wiccarocks, "not mine");
         s.hag.send(&format!("<presence to='{COVEN}/oldhag'/>"));
@@ -126,7 +126,7 @@ fn with_field(with: &str) -> String {
 /// the present one: the stricter of them counts.
 #[test]
 fn archives_show_real_addresses_to_those_who_could_see_them_then() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     for (fields, body) in
         [("whois=moderators", "veiled"), ("whois=anyone", "open"), ("whois=moderators", "veiled again")]
     {
@@ -159,7 +159,7 @@ fn archives_show_real_addresses_to_those_who_could_see_them_then() {
 
 #[test]
 fn archives_are_for_those_who_may_enter() {
-    let mut s = RoomScene::configured("membersonly=1");
+    let mut s = RoomScene::configure_scene("membersonly=1");
     say(&mut s.crone, "secret");
     s.crone.all();
     assert_eq!(outcome(&query(&mut s.hag, "").1), "forbidden");
@@ -169,7 +169,7 @@ fn archives_are_for_those_who_may_enter() {
     configure(&mut s.crone, "passwordprotectedroom=0");
     s.hush();
     assert_eq!(query(&mut s.hag, "").0.len(), 1);
-    let outcast = s.named("<item affiliation='outcast' jid='HAG'/>");
+    let outcast = s.with_names("<item affiliation='outcast' jid='HAG'/>");
     administer(&mut s.crone, "set", &outcast);
     assert_eq!(outcome(&query(&mut s.hag, "").1), "forbidden");
     configure(&mut s.crone, "enablearchiving=0");
@@ -180,7 +180,7 @@ fn archives_are_for_those_who_may_enter() {
 /// The creator of a room whose name was free again gets none of its old messages.
 #[test]
 fn a_new_room_has_no_past() {
-    let mut s = RoomScene::configured("persistentroom=0");
+    let mut s = RoomScene::configure_scene("persistentroom=0");
     say(&mut s.crone, "secret");
     s.crone.all();
     leave(&mut s.crone, "firstwitch");
@@ -263,7 +263,7 @@ fn logs_are_daily_and_of_those_rooms_only_that_want_them() {
 /// §18.2.
 #[test]
 fn who_is_in_a_room_hears_that_the_server_stops() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     s.server.stop();
     let found: Vec<_> = std::iter::from_fn(|| s.crone.take())
         .filter_map(|item| match item {

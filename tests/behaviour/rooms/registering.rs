@@ -37,7 +37,7 @@ fn values(form: &Element, var: &str) -> Vec<String> {
 /// §7.10: a user who registers becomes a member, and the nick is reserved.
 #[test]
 fn users_register_with_a_room() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     let form = ask(&mut s.hag, COVEN, "get", QUERY);
     let x = form.child("query", ns::REGISTER).unwrap().child("x", ns::DATA_FORMS).unwrap();
     assert!(x.children().any(|field| field.attr("var") == Some("muc#register_roomnick")));
@@ -67,8 +67,8 @@ fn users_register_with_a_room() {
 #[test]
 fn an_admin_approves_a_registration() {
     for fields in ["membersonly=1", "moderatedroom=1"] {
-        let mut s = RoomScene::configured(fields);
-        let admin = s.named("<item affiliation='admin' jid='WICCA'/>");
+        let mut s = RoomScene::configure_scene(fields);
+        let admin = s.with_names("<item affiliation='admin' jid='WICCA'/>");
         administer(&mut s.crone, "set", &admin);
         s.hush();
         let form = ask(&mut s.hag, COVEN, "get", QUERY);
@@ -115,7 +115,7 @@ fn an_admin_approves_a_registration() {
 /// A visitor whose request is approved is shown to all as a member, and has voice.
 #[test]
 fn an_approved_visitor_is_shown_as_a_member() {
-    let mut s = RoomScene::configured("moderatedroom=1").all_in();
+    let mut s = RoomScene::configure_scene("moderatedroom=1").all_in();
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &registration("thirdwitch"))), "result");
     s.crone.all();
     s.crone.send(&decision("thirdwitch", "1"));
@@ -126,7 +126,7 @@ fn an_approved_visitor_is_shown_as_a_member() {
 
 #[test]
 fn an_admin_denies_or_skips() {
-    let mut s = RoomScene::configured("membersonly=1");
+    let mut s = RoomScene::configure_scene("membersonly=1");
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &registration("thirdwitch"))), "result");
     s.crone.all();
     s.crone.send(&format!("<message to='{COVEN}'><x xmlns='jabber:x:data' type='cancel'/></message>"));
@@ -147,7 +147,7 @@ fn an_admin_denies_or_skips() {
 /// a request can be withdrawn.
 #[test]
 fn requests_are_told_apart() {
-    let mut s = RoomScene::configured("membersonly=1");
+    let mut s = RoomScene::configure_scene("membersonly=1");
     for _ in 0..3 {
         assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &registration("witch"))), "result");
     }
@@ -163,7 +163,7 @@ fn requests_are_told_apart() {
     assert_eq!(outcome(&ask(&mut s.wiccarocks, COVEN, "set", &registration("witch"))), "result");
     assert_eq!(s.crone.all().len(), 1);
     // Somebody else has the nick by the time of the decision.
-    let member = s.named("<item affiliation='member' jid='HAG' nick='witch'/>");
+    let member = s.with_names("<item affiliation='member' jid='HAG' nick='witch'/>");
     administer(&mut s.crone, "set", &member);
     s.hush();
     s.crone.send(&decision("witch", "1"));
@@ -174,9 +174,9 @@ fn requests_are_told_apart() {
 #[test]
 fn an_affiliation_ends_the_waiting() {
     for affiliation in ["outcast", "member"] {
-        let mut s = RoomScene::configured("membersonly=1");
+        let mut s = RoomScene::configure_scene("membersonly=1");
         ask(&mut s.hag, COVEN, "set", &registration("thirdwitch"));
-        let item = s.named(&format!("<item affiliation='{affiliation}' jid='HAG'/>"));
+        let item = s.with_names(&format!("<item affiliation='{affiliation}' jid='HAG'/>"));
         administer(&mut s.crone, "set", &item);
         s.hush();
         s.crone.send(&decision("thirdwitch", "1"));
@@ -196,7 +196,7 @@ fn requests_are_bounded() {
         ));
         asked += s.crone.all().len();
     }
-    let refused = s.server.left().iter().filter(|left| left.text.contains("resource-constraint")).count();
+    let refused = s.server.take_left().iter().filter(|left| left.text.contains("resource-constraint")).count();
     assert_eq!((asked, refused), (50, 100), "five minutes' worth at once");
     s.server.advance(600_000);
     for number in 200..300 {
@@ -212,14 +212,14 @@ fn requests_are_bounded() {
 /// A restart loses no request: an admin can still decide about it.
 #[test]
 fn who_waits_is_not_forgotten() {
-    let mut s = RoomScene::configured("membersonly=1 persistentroom=1");
+    let mut s = RoomScene::configure_scene("membersonly=1 persistentroom=1");
     let wanted = [("roomnick", "thirdwitch"), ("email", "hag66@witchesonline")];
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &registration_with(&wanted))), "result");
     s.server.restart();
     let (mut crone, mut hag) = (s.server.online(s.crone.full()), s.server.online(s.hag.full()));
     crone.send(&decision("thirdwitch", "1"));
     crone.pump();
-    assert_eq!(heard(&mut hag), [s.named("ROOM message member/none jid=HAG 101")]);
+    assert_eq!(heard(&mut hag), [s.with_names("ROOM message member/none jid=HAG 101")]);
     s.server.restart();
     let mut hag = s.server.online(s.hag.full());
     let registered = ask(&mut hag, COVEN, "get", QUERY);
@@ -245,7 +245,7 @@ fn a_request_is_answered_when_it_is_stored() {
 /// An admin who was away gets the request on coming back.
 #[test]
 fn an_admin_who_is_away_is_asked_later() {
-    let mut s = RoomScene::configured("membersonly=1 persistentroom=1");
+    let mut s = RoomScene::configure_scene("membersonly=1 persistentroom=1");
     let name = s.crone.full().to_owned();
     s.crone.vanish();
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &registration("thirdwitch"))), "result");
@@ -258,15 +258,15 @@ fn an_admin_who_is_away_is_asked_later() {
 #[test]
 fn registration_can_be_closed() {
     for fields in ["registration=0", "registration=0 membersonly=1", "registration=0 moderatedroom=1"] {
-        let mut s = RoomScene::configured(fields);
+        let mut s = RoomScene::configure_scene(fields);
         assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", QUERY)), "not-allowed", "{fields}");
         assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &registration("thirdwitch"))), "not-allowed", "{fields}");
         s.crone.expect_nothing();
-        let member = s.named("<item affiliation='member' jid='HAG'/>");
+        let member = s.with_names("<item affiliation='member' jid='HAG'/>");
         administer(&mut s.crone, "set", &member);
         s.hush();
         assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &registration("thirdwitch"))), "result", "{fields}");
-        let outcast = s.named("<item affiliation='outcast' jid='WICCA'/>");
+        let outcast = s.with_names("<item affiliation='outcast' jid='WICCA'/>");
         administer(&mut s.crone, "set", &outcast);
         s.hush();
         assert_eq!(outcome(&ask(&mut s.wiccarocks, COVEN, "get", QUERY)), "not-allowed", "an outcast");

@@ -44,7 +44,7 @@ impl RoomScene {
 #[test]
 fn who_is_in_a_room_stays_and_hears_nothing() {
     for fields in ["", "persistentroom=1", "moderatedroom=1 whois=moderators"] {
-        let mut s = RoomScene::configured(fields).all_in();
+        let mut s = RoomScene::configure_scene(fields).all_in();
         say(&mut s.crone, "before");
         s.hush();
         let mut s = s.over_a_restart();
@@ -78,7 +78,7 @@ fn who_is_in_a_room_stays_and_hears_nothing() {
 /// leave when their time is over.
 #[test]
 fn who_does_not_outlive_the_restart_leaves() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     s.hush();
     let id = s.crone.enable();
     s.wiccarocks.enable();
@@ -155,7 +155,7 @@ fn rooms_wait_for_a_store_that_is_away() {
 #[test]
 fn ghosts_leave() {
     for is_unreadable in [false, true] {
-        let mut s = RoomScene::opened().all_in();
+        let mut s = RoomScene::open_scene().all_in();
         s.hush();
         let ids = [&mut s.crone, &mut s.wiccarocks, &mut s.hag].map(Client::enable);
         let hag = s.hag.full().to_owned();
@@ -181,19 +181,19 @@ fn ghosts_leave() {
 /// out.
 #[test]
 fn who_was_in_a_room_that_is_gone_hears_it() {
-    let s = RoomScene::configured("persistentroom=1");
-    let stored = s.server.done(s.server.stores().rooms.load(Jid::parse(COVEN).unwrap().as_ref())).unwrap();
+    let s = RoomScene::configure_scene("persistentroom=1");
+    let stored = s.server.finish(s.server.stores().rooms.load(Jid::parse(COVEN).unwrap().as_ref())).unwrap();
     let creator = Some(Jid::parse("other@example.org").unwrap());
     let other = RoomDocument { creator, ..stored.expect("a room").document };
     for fields in ["", "persistentroom=1"] {
-        let mut s = RoomScene::configured(fields).all_in();
+        let mut s = RoomScene::configure_scene(fields).all_in();
         s.hush();
         let ids = [&mut s.crone, &mut s.wiccarocks, &mut s.hag].map(Client::enable);
         let (stores, room) = (s.server.stores(), Jid::parse(COVEN).unwrap());
         s.server.hand_over_with(AWAY_MS, |cards| {
             match fields {
-                "" => s.server.done(stores.rooms.put(room.as_ref(), other.clone())).unwrap(),
-                _ => assert!(s.server.done(stores.rooms.remove(room.as_ref())).unwrap()),
+                "" => s.server.finish(stores.rooms.put(room.as_ref(), other.clone())).unwrap(),
+                _ => assert!(s.server.finish(stores.rooms.remove(room.as_ref())).unwrap()),
             }
             cards
         });

@@ -71,7 +71,7 @@ fn of_owners() -> Vec<RightCommand> {
 #[track_caller]
 fn all_forbidden(s: &mut RoomScene, commands: Vec<RightCommand>, who: &str) {
     for (type_, payload) in commands {
-        let payload = s.named(&payload);
+        let payload = s.with_names(&payload);
         let answer = ask(&mut s.hag, COVEN, type_, &payload);
         assert_eq!(outcome(&answer), "forbidden", "{who}: {payload}");
         assert_eq!(answer.child("error", ns::CLIENT).unwrap().attr("type"), Some("auth"));
@@ -82,7 +82,7 @@ fn all_forbidden(s: &mut RoomScene, commands: Vec<RightCommand>, who: &str) {
 
 #[test]
 fn who_has_no_right_is_forbidden_everything() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     join(&mut s.wiccarocks, "secondwitch");
     s.hush();
     let everything = || [of_moderators(), of_admins(), of_owners()].concat();
@@ -90,14 +90,14 @@ fn who_has_no_right_is_forbidden_everything() {
     join(&mut s.hag, "thirdwitch");
     s.hush();
     all_forbidden(&mut s, everything(), "a participant");
-    let member = s.named("<item affiliation='member' jid='HAG'/>");
+    let member = s.with_names("<item affiliation='member' jid='HAG'/>");
     administer(&mut s.crone, "set", &member);
     s.hush();
     all_forbidden(&mut s, everything(), "a member");
     administer(&mut s.crone, "set", "<item nick='thirdwitch' role='moderator'/>");
     s.hush();
     all_forbidden(&mut s, [of_admins(), of_owners()].concat(), "a moderator");
-    let admin = s.named("<item affiliation='admin' jid='HAG'/>");
+    let admin = s.with_names("<item affiliation='admin' jid='HAG'/>");
     administer(&mut s.crone, "set", &admin);
     s.hush();
     all_forbidden(&mut s, of_owners(), "an admin");
@@ -106,8 +106,8 @@ fn who_has_no_right_is_forbidden_everything() {
 /// The same for requests that are messages.
 #[test]
 fn messages_need_rights_too() {
-    let mut s = RoomScene::configured("membersonly=1 moderatedroom=1");
-    let member = s.named("<item affiliation='member' jid='HAG'/>");
+    let mut s = RoomScene::configure_scene("membersonly=1 moderatedroom=1");
+    let member = s.with_names("<item affiliation='member' jid='HAG'/>");
     administer(&mut s.crone, "set", &member);
     let mut s = s.all_in();
     administer(&mut s.crone, "set", "<item nick='thirdwitch' role='visitor'/>");

@@ -53,7 +53,7 @@ fn public_rooms_are_listed() {
 /// §6.4: the description of a room, and the users who get each part of it.
 #[test]
 fn a_room_tells_outsiders_what_they_may_know() {
-    let mut s = RoomScene::configured("membersonly=1 roomdesc=Cauldron");
+    let mut s = RoomScene::configure_scene("membersonly=1 roomdesc=Cauldron");
     s.crone.send(&format!("<message to='{COVEN}' type='groupchat'><subject>Secret</subject></message>"));
     s.crone.all();
     let field = |info: &Element, var: &str| {
@@ -88,12 +88,12 @@ fn occupants_are_listed_for_those_who_may_see_them() {
     for (config, strangers_see) in
         [("publicroom=1", true), ("publicroom=0", false), ("publicroom=1 membersonly=1", false)]
     {
-        let mut s = RoomScene::configured(config);
+        let mut s = RoomScene::configure_scene(config);
         let expected = [format!("{COVEN}/firstwitch")];
         assert_eq!(listed(&mut s.crone), expected, "{config}");
         assert_eq!(listed(&mut s.hag), if strangers_see { &expected[..] } else { &[] }, "{config}");
     }
-    let mut s = RoomScene::configured("publicroom=1 presencebroadcast=moderator");
+    let mut s = RoomScene::configure_scene("publicroom=1 presencebroadcast=moderator");
     join(&mut s.hag, "thirdwitch");
     s.hag.all();
     assert_eq!(listed(&mut s.hag), [format!("{COVEN}/firstwitch")], "whose presence nobody sees is not listed");
@@ -102,7 +102,7 @@ fn occupants_are_listed_for_those_who_may_see_them() {
 /// §6.6.
 #[test]
 fn occupants_are_asked_by_occupants() {
-    let mut s = RoomScene::opened();
+    let mut s = RoomScene::open_scene();
     assert_eq!(outcome(&ask(&mut s.hag, &format!("{COVEN}/firstwitch"), "get", INFO)), "bad-request");
     let mut s = s.all_in();
     s.hag.send(&format!("<iq to='{COVEN}/firstwitch' type='get' id='7'>{INFO}</iq>"));
@@ -121,7 +121,7 @@ fn occupants_are_asked_by_occupants() {
 /// Operators see the numbers of rooms and occupants.
 #[test]
 fn rooms_and_occupants_are_counted() {
-    let mut s = RoomScene::opened().all_in();
+    let mut s = RoomScene::open_scene().all_in();
     let counts = |s: &RoomScene| {
         let of_shards = s.server.inspect(|world| {
             let gauges = world.registry().modules().flat_map(|module| module.gauges());

@@ -4,7 +4,7 @@
 use rookery_testkit::websocket::{BINARY, TEXT, frame};
 use rookery_testkit::{Client, Server};
 
-fn refused(mut client: Client, condition: &str, status: u16) {
+fn expect_refusal(mut client: Client, condition: &str, status: u16) {
     client.expect_stream_error(condition);
     assert_eq!(client.wire.controls, [(8, status.to_be_bytes().to_vec())]);
 }
@@ -18,7 +18,7 @@ fn forty_megabytes_before_login_are_refused_by_their_head() {
     head.extend([1, 2, 3, 4]);
     client.send_bytes(&head);
     client.expect_header();
-    refused(client, "policy-violation", 1009);
+    expect_refusal(client, "policy-violation", 1009);
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn many_small_fragments_are_no_way_around_the_limit() {
     for _ in 0..11 {
         client.send_bytes(&frame(false, 0, &[b'x'; 1000]));
     }
-    refused(client, "policy-violation", 1009);
+    expect_refusal(client, "policy-violation", 1009);
 }
 
 #[test]
@@ -38,10 +38,10 @@ fn unmasked_and_binary_frames_are_refused() {
     let server = Server::new();
     let mut client = server.login_websocket("juliet/balcony");
     client.send_bytes(b"\x81\x04<a/>");
-    refused(client, "bad-format", 1002);
+    expect_refusal(client, "bad-format", 1002);
     let mut client = server.login_websocket("juliet/balcony");
     client.send_bytes(&frame(true, BINARY, b"<a/>"));
-    refused(client, "bad-format", 1003);
+    expect_refusal(client, "bad-format", 1003);
 }
 
 #[test]
@@ -59,11 +59,11 @@ fn a_message_is_one_element_of_utf_8() {
     for (message, condition) in cases {
         let mut client = server.login_websocket("juliet/balcony");
         client.send_bytes(&frame(true, TEXT, message));
-        refused(client, condition, 1000);
+        expect_refusal(client, condition, 1000);
     }
     let mut client = server.login_websocket("juliet/balcony");
     client.send_bytes(&frame(true, TEXT, b"<message xmlns='jabber:client'><body>\xff</body></message>"));
-    refused(client, "not-well-formed", 1007);
+    expect_refusal(client, "not-well-formed", 1007);
     assert_eq!(server.sessions(), 0);
 }
 
@@ -74,12 +74,12 @@ fn before_login_the_same_holds() {
         let mut client = server.connect_websocket(0);
         client.open("example.org");
         client.send(message);
-        refused(client, "not-well-formed", 1000);
+        expect_refusal(client, "not-well-formed", 1000);
     }
     let mut client = server.connect_websocket(0);
     client.open("example.org");
     client.send("<presence xmlns='jabber:client'/>");
-    refused(client, "not-authorized", 1000);
+    expect_refusal(client, "not-authorized", 1000);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_stream_header_of_tcp_is_no_document() {
          xmlns:stream='http://etherx.jabber.org/streams'>",
     );
     client.expect_header();
-    refused(client, "not-well-formed", 1000);
+    expect_refusal(client, "not-well-formed", 1000);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn who_says_nothing_is_closed() {
     let mut client = server.connect_websocket(0);
     server.advance(61_000);
     client.expect_header();
-    refused(client, "connection-timeout", 1000);
+    expect_refusal(client, "connection-timeout", 1000);
     server.advance(10_000);
     assert_eq!(server.connections(), 0);
 }

@@ -25,7 +25,7 @@ pub fn library(file: &str, package: &str) {
 ///
 /// # Panics
 /// If the package can't be downloaded or unpacked, with the reason.
-pub fn unpacked(package: &str, folder: &Path) {
+pub fn unpack(package: &str, folder: &Path) {
     let downloads = folder.join("downloaded");
     std::fs::create_dir_all(&downloads).expect("a folder");
     let download = || {

@@ -74,7 +74,7 @@ pub fn greeting() -> Vec<u8> {
 }
 
 /// Returns MariaDB's OK packet; with `is_last`, no other result follows.
-pub fn done(number: u8, is_last: bool) -> Vec<u8> {
+pub fn ok_packet(number: u8, is_last: bool) -> Vec<u8> {
     packet(number, &[0, 0, 0, if is_last { 0x02 } else { 0x0A }, 0, 0, 0])
 }
 

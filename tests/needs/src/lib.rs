@@ -33,7 +33,7 @@ mod skip;
 mod slapd;
 
 pub use bucket::FakeBucket;
-pub use debian::{library, programs, unpacked};
+pub use debian::{library, programs, unpack};
 pub use guard::{family, signal};
 pub use mariadb::Mariadb;
 pub use pair::{Followed, Pair};

@@ -78,7 +78,7 @@ impl Postgres {
         let programs = programs();
         let folder = folder();
         let data = folder.join("data");
-        let made = unprivileged(&programs.join("initdb"))
+        let made = unprivileged_command(&programs.join("initdb"))
             .args(["--no-sync", "--auth=trust", "--username=rookery", "--encoding=UTF8", "--locale=C.UTF-8", "-D"])
             .arg(&data)
             .output()
@@ -197,7 +197,7 @@ impl Postgres {
             ),
         );
         let program = Path::new("/usr/sbin/pgbouncer");
-        let server = unprivileged(program);
+        let server = unprivileged_command(program);
         let mut command = Command::new("sh");
         command.args(["-c", GUARD_OF_POOL, "sh"]).arg(&self.folder).arg(server.get_program()).args(server.get_args());
         command.arg(self.folder.join("pgbouncer.ini"));
@@ -228,7 +228,7 @@ impl Followed for Postgres {
 
     /// Copies the cluster, and starts the copy as a standby.
     fn follow(&self, folder: &Path) -> Postgres {
-        let copied = unprivileged(&programs().join("pg_basebackup"))
+        let copied = unprivileged_command(&programs().join("pg_basebackup"))
             .args(["--checkpoint=fast", "--no-sync", "--wal-method=stream", "--write-recovery-conf", "-U", "rookery"])
             .args(["-p", &self.port.to_string(), "-h"])
             .arg(&self.folder)
@@ -257,7 +257,7 @@ impl Followed for Postgres {
     }
 
     fn promote(&self) {
-        let promoted = unprivileged(&programs().join("pg_ctl"))
+        let promoted = unprivileged_command(&programs().join("pg_ctl"))
             .args(["promote", "--wait", "-D"])
             .arg(self.folder.join("data"))
             .output()
@@ -357,7 +357,7 @@ fn user() -> io::Result<Option<(u32, u32)>> {
     Ok(of("postgres:").or_else(|| of("nobody:")))
 }
 
-fn unprivileged(program: &Path) -> Command {
+fn unprivileged_command(program: &Path) -> Command {
     match user().expect("the list of users") {
         Some((user, group)) => {
             let mut command = Command::new("setpriv");
@@ -370,7 +370,7 @@ fn unprivileged(program: &Path) -> Command {
 }
 
 fn start(folder: &Path, port: u16, settings: &[&str], clock: Option<&str>) -> Child {
-    let mut server = unprivileged(Path::new("env"));
+    let mut server = unprivileged_command(Path::new("env"));
     server.args(clock.map(clock::variables).into_iter().flatten()).arg(programs().join("postgres"));
     server.arg("-D").arg(folder.join("data")).arg("-k").arg(folder).args(["-p", &port.to_string()]);
     // The data is removed after the test anyway, so it needn't survive a power cut.

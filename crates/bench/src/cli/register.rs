@@ -145,8 +145,8 @@ impl WorkerLoad for Removal {
         self.arrivals.ended(number, was_bound);
     }
 
-    fn finished(&self) -> bool {
-        self.arrivals.finished() && self.open.is_empty()
+    fn is_finished(&self) -> bool {
+        self.arrivals.is_finished() && self.open.is_empty()
     }
 }
 
@@ -179,8 +179,8 @@ impl WorkerLoad for Making {
         self.arrivals.ended(number, was_bound);
     }
 
-    fn finished(&self) -> bool {
-        self.arrivals.finished()
+    fn is_finished(&self) -> bool {
+        self.arrivals.is_finished()
     }
 }
 

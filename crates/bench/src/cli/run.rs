@@ -20,10 +20,10 @@ pub fn run(command: &ScenarioCommand) -> ExitCode {
         eprintln!("rookery bench: {}", result.ended);
     }
     if let Some(file) = &server.out {
-        good &= written(file, result.write(file));
+        good &= report_write(file, result.write(file));
     }
     if let Some(file) = &server.html {
-        good &= written(file, fs::write(file, report::html(runs)));
+        good &= report_write(file, fs::write(file, report::html(runs)));
     }
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -33,7 +33,7 @@ fn is_good(result: &RunResult) -> bool {
     result.is_done() && result.lost + result.duplicated + result.reordered == 0
 }
 
-fn written(file: &std::path::Path, outcome: std::io::Result<()>) -> bool {
+fn report_write(file: &std::path::Path, outcome: std::io::Result<()>) -> bool {
     match &outcome {
         Ok(()) => _ = writeln!(io::stdout(), "written to {}", file.display()),
         Err(error) => eprintln!("rookery bench: {}: {error}", file.display()),

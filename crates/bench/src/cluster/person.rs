@@ -421,7 +421,7 @@ impl ClusterPerson {
             // The room isn't open yet: the person tries again later.
             Some("error") if is_own => self.enters_at = Some(now + BETWEEN),
             Some("unavailable") if is_own && !self.is_inside => {}
-            Some("unavailable") => books.room.seen(false),
+            Some("unavailable") => books.room.note_occupant(false),
             None if is_own => {
                 self.is_inside = true;
                 let x = presence.child("x", ns::MUC_USER);
@@ -433,7 +433,7 @@ impl ClusterPerson {
                     self.send(format!("<iq type='set' to='{room}' id='open'>{query}</iq>"), now);
                 }
             }
-            None => books.room.seen(true),
+            None => books.room.note_occupant(true),
             Some(_) => {}
         }
     }

@@ -95,7 +95,7 @@ impl RoomBooks {
     }
 
     /// Notes that an occupant was seen to enter, or to leave.
-    pub fn seen(&mut self, is_there: bool) {
+    pub fn note_occupant(&mut self, is_there: bool) {
         if self.is_open {
             *(if is_there { &mut self.entered } else { &mut self.left }) += 1;
         }
@@ -115,7 +115,7 @@ impl RoomBooks {
             came: (0..self.said.len()).filter(|number| self.is_heard_by_all(*number)).count(),
             refused: self.said.iter().filter(|said| said.is_refused).count(),
             lost: self.missing(),
-            reordered: self.reordered(),
+            reordered: self.count_reordered(),
             ..self.found.clone()
         }
     }
@@ -150,7 +150,7 @@ impl RoomBooks {
 
     /// Returns the number of arrivals that are out of order: after a message which the first
     /// occupant got later.
-    fn reordered(&self) -> usize {
+    fn count_reordered(&self) -> usize {
         let Some(first) = self.occupants.first() else { return 0 };
         let place: HashMap<usize, usize> = first.order.iter().enumerate().map(|(at, number)| (*number, at)).collect();
         let behind = |book: &OccupantBook| {
@@ -187,9 +187,9 @@ mod tests {
         assert!(books.miss_any());
         books.come_back(3);
         assert!(!books.miss_any());
-        books.seen(true);
+        books.note_occupant(true);
         books.open();
-        books.seen(false);
+        books.note_occupant(false);
         assert_eq!((books.presence().0, books.presence().1), (0, 1));
         [2, 3].into_iter().for_each(|number| books.recall(number));
         assert_eq!(books.history(), (0, 2));

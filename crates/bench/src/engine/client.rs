@@ -60,10 +60,11 @@ impl LoadClient {
             Transport::Tcp => (ClientWire::Stream, ClientSession::start(terms, username, direct_tls, out)?),
             Transport::WebSocket => {
                 websocket::handshake(out);
-                (ClientWire::WebSocket(Box::default()), ClientSession::unopened(terms, username))
+                (ClientWire::WebSocket(Box::default()), ClientSession::without_header(terms, username))
             }
             Transport::Bosh => {
-                let (mut bosh, mut session) = (LoadBosh::new(&terms.domain), ClientSession::unopened(terms, username));
+                let (mut bosh, mut session) =
+                    (LoadBosh::new(&terms.domain), ClientSession::without_header(terms, username));
                 let mut plain = Vec::new();
                 session.open(&mut plain);
                 bosh.write(&plain);
@@ -91,8 +92,8 @@ impl LoadClient {
         let Says::Xmpp(session) = &self.says else { return "nothing".into() };
         let partial = match &self.wire {
             ClientWire::WebSocket(websocket) if !websocket.is_open() => return "the opening of the WebSocket".into(),
-            ClientWire::WebSocket(websocket) => websocket.unused(),
-            ClientWire::Stream | ClientWire::Bosh(_) => session.unread(),
+            ClientWire::WebSocket(websocket) => websocket.unused_bytes(),
+            ClientWire::Stream | ClientWire::Bosh(_) => session.unread_bytes(),
         };
         let partial = if partial > 0 { format!(", of which {partial} bytes are there") } else { String::new() };
         format!("{}{partial}", session.waits_for())

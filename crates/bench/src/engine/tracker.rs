@@ -136,45 +136,45 @@ mod tests {
 
     const PAIR: TrackedPair = TrackedPair { sender: 1, receiver: 4 };
 
-    fn fed(numbers: &[u32]) -> (Tracker, Vec<TrackedArrival>) {
+    fn feed(numbers: &[u32]) -> (Tracker, Vec<TrackedArrival>) {
         let mut tracker = Tracker::default();
         let arrivals = numbers.iter().map(|number| tracker.arrived(PAIR, *number)).collect();
         (tracker, arrivals)
     }
 
-    fn found(numbers: &[u32], sent: u32) -> LoadTally {
-        let (tracker, _) = fed(numbers);
+    fn tally_of(numbers: &[u32], sent: u32) -> LoadTally {
+        let (tracker, _) = feed(numbers);
         tally([(PAIR, sent)].into_iter(), &[&tracker])
     }
 
     #[test]
     fn order_repetition_and_lateness_are_told_apart() {
         use TrackedArrival::{Again, InOrder, Late};
-        let (_, arrivals) = fed(&[0, 1, 1, 5, 3, 3, 2, 4, 4, 5, 6]);
+        let (_, arrivals) = feed(&[0, 1, 1, 5, 3, 3, 2, 4, 4, 5, 6]);
         assert_eq!(arrivals, [InOrder, InOrder, Again, InOrder, Late, Again, Late, Late, Again, Again, InOrder]);
     }
 
     #[test]
     fn what_is_missing_is_lost() {
         let whole = LoadTally { expected: 6, delivered: 6, ..LoadTally::default() };
-        assert_eq!(found(&[0, 1, 2, 3, 4, 5], 6), whole);
-        assert_eq!(found(&[5, 4, 3, 2, 1, 0], 6), whole);
-        assert_eq!(found(&[1, 2, 5], 8), LoadTally { expected: 8, delivered: 3, lost: 5, invented: 0 });
-        assert_eq!(found(&[], 2), LoadTally { expected: 2, lost: 2, ..LoadTally::default() });
-        assert_eq!(found(&[0, 7, 9], 2), LoadTally { expected: 2, delivered: 1, lost: 1, invented: 2 });
+        assert_eq!(tally_of(&[0, 1, 2, 3, 4, 5], 6), whole);
+        assert_eq!(tally_of(&[5, 4, 3, 2, 1, 0], 6), whole);
+        assert_eq!(tally_of(&[1, 2, 5], 8), LoadTally { expected: 8, delivered: 3, lost: 5, invented: 0 });
+        assert_eq!(tally_of(&[], 2), LoadTally { expected: 2, lost: 2, ..LoadTally::default() });
+        assert_eq!(tally_of(&[0, 7, 9], 2), LoadTally { expected: 2, delivered: 1, lost: 1, invented: 2 });
     }
 
     #[test]
     fn an_absurd_number_is_survived() {
-        let (tracker, _) = fed(&[u32::MAX, 0, u32::MAX]);
+        let (tracker, _) = feed(&[u32::MAX, 0, u32::MAX]);
         assert_eq!(tally([(PAIR, 1)].into_iter(), &[&tracker]).delivered, 1);
         let numbers: Vec<u32> = (0..20_000).map(|number| number * 2).collect();
-        assert_eq!(fed(&numbers).0.streams[&PAIR].gaps.len(), GAPS);
+        assert_eq!(feed(&numbers).0.streams[&PAIR].gaps.len(), GAPS);
     }
 
     #[test]
     fn receivers_are_looked_for_in_their_own_tracker() {
-        let (even, _) = fed(&[0]);
+        let (even, _) = feed(&[0]);
         let odd = Tracker::default();
         let sent = || [(PAIR, 1), (TrackedPair { sender: 4, receiver: 1 }, 1)].into_iter();
         assert_eq!(tally(sent(), &[&even, &odd]), LoadTally { expected: 2, delivered: 1, lost: 1, invented: 0 });

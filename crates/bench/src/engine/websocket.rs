@@ -45,7 +45,7 @@ impl WebSocket {
     }
 
     /// Returns the number of bytes of an unfinished frame.
-    pub fn unused(&self) -> usize {
+    pub fn unused_bytes(&self) -> usize {
         self.input.len()
     }
 
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     /// Returns a frame from a server, which isn't masked.
-    fn sent(opcode: u8, payload: &[u8]) -> Vec<u8> {
+    fn server_frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
         let mut out = vec![0x80 | opcode];
         match payload.len() {
             len @ ..126 => out.push(len as u8),
@@ -163,7 +163,7 @@ mod tests {
                 });
             }
         }
-        assert_eq!(client.unused(), 0);
+        assert_eq!(client.unused_bytes(), 0);
         (items, out)
     }
 
@@ -171,10 +171,13 @@ mod tests {
     fn however_bytes_are_cut_the_same_is_heard() {
         let element = |len: usize| format!("<a>{}</a>", "x".repeat(len - 7));
         let mut wire = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n".to_vec();
-        wire.extend(sent(TEXT, b"<open xmlns='urn:ietf:params:xml:ns:xmpp-framing' from='a' id='1' version='1.0'/>"));
+        wire.extend(server_frame(
+            TEXT,
+            b"<open xmlns='urn:ietf:params:xml:ns:xmpp-framing' from='a' id='1' version='1.0'/>",
+        ));
         for len in [125, 126, 127, 300] {
-            wire.extend(sent(TEXT, element(len).as_bytes()));
-            wire.extend(sent(PING, b"there?"));
+            wire.extend(server_frame(TEXT, element(len).as_bytes()));
+            wire.extend(server_frame(PING, b"there?"));
         }
         let wanted = ["open", "header", "element of 125", "element of 126", "element of 127", "element of 300"];
         let whole = heard(std::iter::once(&wire[..]));
@@ -185,7 +188,7 @@ mod tests {
             assert_eq!(heard([one, other].into_iter()), whole, "cut at {at}");
         }
         assert_eq!(heard(wire.chunks(1)), whole);
-        let long = sent(TEXT, element(70_000).as_bytes());
+        let long = server_frame(TEXT, element(70_000).as_bytes());
         let with_long = [wire, long].concat();
         assert_eq!(heard(with_long.chunks(1000)).0.last().map(String::as_str), Some("element of 70000"));
     }

@@ -46,7 +46,7 @@ pub trait WorkerLoad: Send {
     fn ended(&mut self, _number: usize, _was_bound: bool) {}
 
     /// Returns whether this thread has nothing left to do.
-    fn finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         false
     }
 }
@@ -249,7 +249,7 @@ impl LoadWorker {
             self.expire(now);
             self.tell(load);
             self.read_cpu(now);
-            if stop.load(Relaxed) || load.finished() {
+            if stop.load(Relaxed) || load.is_finished() {
                 return Ok(());
             }
             self.poll(next, load)?;
@@ -418,7 +418,7 @@ impl WorkerSeat {
             unsent.extend_from_slice(bytes);
             return if unsent.len() > UNSENT { Err("the server does not read".into()) } else { Ok(()) };
         }
-        let sent = written(socket.write(bytes))?;
+        let sent = written_bytes(socket.write(bytes))?;
         if sent < bytes.len() {
             *unsent = bytes.get(sent..).unwrap_or_default().to_vec();
             watch(set, socket, slot, line, epoll::EventFlags::IN | epoll::EventFlags::OUT)?;
@@ -429,7 +429,7 @@ impl WorkerSeat {
     /// Writes waiting bytes; when none are left, the socket isn't watched for output any more.
     fn flush(&mut self, set: &OwnedFd, slot: usize, line: usize) -> Result<(), String> {
         let Some(Some(SeatLine { socket, unsent })) = self.lines.get_mut(line) else { return Ok(()) };
-        let sent = written(socket.write(unsent))?;
+        let sent = written_bytes(socket.write(unsent))?;
         unsent.drain(..sent);
         if unsent.is_empty() {
             *unsent = Vec::new();
@@ -452,7 +452,7 @@ fn key(slot: usize, line: usize) -> epoll::EventData {
     epoll::EventData::new_u64((slot * LINES + line) as u64)
 }
 
-fn written(result: io::Result<usize>) -> Result<usize, String> {
+fn written_bytes(result: io::Result<usize>) -> Result<usize, String> {
     match result {
         Ok(sent) => Ok(sent),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),

@@ -85,7 +85,7 @@ impl Two {
     }
 
     /// Returns the domains whose server takes no connections.
-    pub fn gone(&self) -> impl Iterator<Item = String> {
+    pub fn closed_domains(&self) -> impl Iterator<Item = String> {
         nowhere()
     }
 

@@ -193,7 +193,7 @@ impl Bed {
                  <query xmlns='http://jabber.org/protocol/disco#info'>{feature}</query></iq>"
             );
             let stanza = Stanza::parse(answer.as_bytes(), &LIMITS)?;
-            self.world.incoming(&Packet::stamped(stanza, StanzaType::Result, whom.as_str(), None), asker.as_ref());
+            self.world.incoming(&Packet::from_session(stanza, StanzaType::Result, whom.as_str(), None), asker.as_ref());
             while self.world.run_tasks() {}
         }
         Ok(())
@@ -208,7 +208,7 @@ impl Bed {
         for &link in &dirty {
             self.out.clear();
             self.world.outboxes.render(link, 65_536, &mut self.out);
-            self.world.outboxes.sent(link, self.out.len());
+            self.world.outboxes.remove_sent(link, self.out.len());
             written += black_box(&self.out).len() as u64;
         }
         self.world.outboxes.recycle(dirty);
@@ -249,7 +249,7 @@ fn without_limits(settings: &Settings) -> Settings {
 /// Returns a message from the server itself.
 fn own(text: &str) -> BenchOutcome<Packet> {
     let stanza = Stanza::parse(black_box(text.as_bytes()), &LIMITS)?;
-    Ok(Packet::stamped(stanza, StanzaType::Chat, DOMAIN, None))
+    Ok(Packet::from_session(stanza, StanzaType::Chat, DOMAIN, None))
 }
 
 const LIMITS: Limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };

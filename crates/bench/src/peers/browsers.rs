@@ -56,7 +56,7 @@ impl WebsocketVsBosh {
         all.resize_with(kinds.len(), Vec::new);
         for round in 1..=self.rounds.max(1) {
             for ((peer, transport), results) in kinds.iter().zip(&mut all) {
-                let result = self.measured(*peer, *transport);
+                let result = self.measure(*peer, *transport);
                 println!("[{round}/{}] {}: {}", self.rounds, result.server, summary_of(&result));
                 let name = format!("{}-{}-{round}.json", peer.name().to_lowercase(), transport.label());
                 let file = self.out.join(name);
@@ -89,7 +89,7 @@ impl WebsocketVsBosh {
         peers.flat_map(|peer| over.iter().map(move |transport| (peer, *transport))).collect()
     }
 
-    fn measured(&self, peer: PeerServer, transport: Transport) -> RunResult {
+    fn measure(&self, peer: PeerServer, transport: Transport) -> RunResult {
         let load = program::over(transport, self.users, self.rate, self.seconds);
         let found = started::start(peer, load.population).and_then(|server| load.run(peer, &server));
         let mut result = found.unwrap_or_else(|error| load.nothing(&error.to_string()));

@@ -55,10 +55,10 @@ impl ServerChild {
         let patience = Instant::now() + PATIENCE;
         while ready.is_some_and(|ready| !ready.exists()) || TcpStream::connect(address).is_err() {
             if let Some(status) = self.process.try_wait()? {
-                return Err(format!("it ended while it started ({status}): {}", self.said()).into());
+                return Err(format!("it ended while it started ({status}): {}", self.last_output()).into());
             }
             if Instant::now() > patience {
-                return Err(format!("it isn't ready after {} s: {}", PATIENCE.as_secs(), self.said()).into());
+                return Err(format!("it isn't ready after {} s: {}", PATIENCE.as_secs(), self.last_output()).into());
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -66,7 +66,7 @@ impl ServerChild {
     }
 
     /// Returns the last output of the server.
-    fn said(&self) -> String {
+    fn last_output(&self) -> String {
         let read = |name: &str| fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
         let text = read(OUTPUT) + &read("log");
         let start = text.char_indices().rev().nth(TOLD).map_or(0, |(at, _)| at);
@@ -110,7 +110,7 @@ pub(super) fn end_all_on_signals() -> BenchOutcome<()> {
 }
 
 /// Returns a command that ends when the thread that starts it ends, if `setpriv` is installed.
-pub(super) fn tied(program: impl AsRef<std::ffi::OsStr>) -> Command {
+pub(super) fn tied_command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     if !Path::new(SETPRIV).exists() {
         return Command::new(program);
     }
@@ -149,7 +149,7 @@ mod tests {
     fn a_child_ends_with_its_owner_and_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_owned();
-        let mut command = tied("/bin/sleep");
+        let mut command = tied_command("/bin/sleep");
         command.arg("600");
         let child = ServerChild::start(folder, command).unwrap();
         let status = format!("/proc/{}/status", child.pid());

@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::child::tied;
-use super::population::{DOMAIN, ITERATIONS, PASSWORD, Population, filled, keys};
+use super::child::tied_command;
+use super::population::{DOMAIN, ITERATIONS, PASSWORD, Population, fill_template, keys};
 use super::started::{Ports, StartedReady};
 use crate::BenchOutcome;
 
@@ -24,7 +24,10 @@ pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Be
     fs::create_dir(&spool)?;
     fs::write(
         &config,
-        filled(CONFIG, &[("DOMAIN", DOMAIN), ("PORT", &ports.streams.to_string()), ("WEB", &ports.web.to_string())]),
+        fill_template(
+            CONFIG,
+            &[("DOMAIN", DOMAIN), ("PORT", &ports.streams.to_string()), ("WEB", &ports.web.to_string())],
+        ),
     )?;
     let keys = keys()?;
     let values = [
@@ -38,8 +41,8 @@ pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Be
         ("PASSWORD", PASSWORD),
         ("READY", &ready.to_string_lossy()),
     ];
-    fs::write(&accounts, filled(ACCOUNTS, &values))?;
-    let mut command = tied(ERL);
+    fs::write(&accounts, fill_template(ACCOUNTS, &values))?;
+    let mut command = tied_command(ERL);
     // The schedulers don't spin when idle: see crates/bench/peers/README.md.
     command.args(["+K", "true", "+P", "1000000", "+Q", "262144"]);
     command.args(["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"]);

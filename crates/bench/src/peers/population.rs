@@ -49,7 +49,7 @@ pub(super) fn keys() -> BenchOutcome<PopulationKeys> {
 }
 
 /// Returns a template with its `@NAME@`s filled in.
-pub(super) fn filled(template: &str, values: &[(&str, &str)]) -> String {
+pub(super) fn fill_template(template: &str, values: &[(&str, &str)]) -> String {
     values.iter().fold(template.to_owned(), |text, (name, value)| text.replace(&format!("@{name}@"), value))
 }
 

@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use super::child::tied;
-use super::population::{DOMAIN, ITERATIONS, Population, PopulationKeys, SALT, filled, keys};
+use super::child::tied_command;
+use super::population::{DOMAIN, ITERATIONS, Population, PopulationKeys, SALT, fill_template, keys};
 use super::started::{Ports, StartedReady};
 use crate::{BenchOutcome, chat};
 
@@ -21,8 +21,8 @@ pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Be
     let (port, web, iterations) = (ports.streams.to_string(), ports.web.to_string(), ITERATIONS.to_string());
     let shown = folder.to_string_lossy();
     let values = [("DOMAIN", DOMAIN), ("PORT", &port), ("WEB", &web), ("FOLDER", &shown), ("ITERATIONS", &iterations)];
-    fs::write(&config, filled(CONFIG, &values))?;
-    let data = folder.join("data").join(encoded(DOMAIN));
+    fs::write(&config, fill_template(CONFIG, &values))?;
+    let data = folder.join("data").join(encode(DOMAIN));
     fs::create_dir_all(data.join("accounts"))?;
     fs::create_dir_all(data.join("roster"))?;
     let account = account(&keys()?);
@@ -32,7 +32,7 @@ pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Be
     for number in 0..population.friends {
         fs::write(data.join("roster").join(chat::local(number) + ".dat"), roster(number, population.friends))?;
     }
-    let mut command = tied(PROGRAM);
+    let mut command = tied_command(PROGRAM);
     command.arg("-F").arg("--config").arg(&config).current_dir(folder);
     Ok(StartedReady { command, file: None })
 }
@@ -59,7 +59,7 @@ fn roster(owner: usize, friends: usize) -> String {
 
 /// Encodes a name in Prosody's way for folders and files: all but letters and digits by their
 /// hexadecimal code.
-fn encoded(name: &str) -> String {
+fn encode(name: &str) -> String {
     let mut text = String::new();
     for byte in name.bytes() {
         match byte {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn folders_are_named_as_prosody_names_them() {
-        assert_eq!(encoded("chat.example-1.org"), "chat%2eexample%2d1%2eorg");
+        assert_eq!(encode("chat.example-1.org"), "chat%2eexample%2d1%2eorg");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rookery_shard::SystemInterface;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
-use super::child::tied;
+use super::child::tied_command;
 use super::program;
 use crate::engine::{LatencyHistogram, LatencyRecorder};
 use crate::process::{Cpu, median_and_min};
@@ -136,7 +136,7 @@ struct RawProcess {
 
 impl RawProcess {
     fn start(kind: RawKind) -> BenchOutcome<RawProcess> {
-        let mut command = tied(std::env::current_exe()?);
+        let mut command = tied_command(std::env::current_exe()?);
         command.args(["bench", "peers", "--raw", &kind.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
         let mut line = String::new();
@@ -219,8 +219,8 @@ fn play(result: &mut RunResult, server: &RawProcess, pairs: usize, window: usize
         }
     }
     let (start, server_before, own_before) = from.ok_or("no time to measure")?;
-    result.server_cpu = Some(used(&Cpu::of(server.child.id())?.since(&server_before), count));
-    result.generator_cpu = used(&Cpu::of_this_process().since(&own_before), count);
+    result.server_cpu = Some(cpu_of(&Cpu::of(server.child.id())?.since(&server_before), count));
+    result.generator_cpu = cpu_of(&Cpu::of_this_process().since(&own_before), count);
     result.seconds = start.elapsed().as_secs_f64();
     (result.sent, result.delivered, result.expected) = (count, count, count);
     result.throughput = Some(count as f64 / result.seconds);
@@ -274,8 +274,8 @@ fn everybody(
     result.lost = result.expected - result.delivered;
     result.seconds = begun.elapsed().as_secs_f64();
     result.throughput = Some(delivered as f64 / result.seconds);
-    result.server_cpu = Some(used(&Cpu::of(server.child.id())?.since(&server_before), delivered as u64));
-    result.generator_cpu = used(&Cpu::of_this_process().since(&own_before), delivered as u64);
+    result.server_cpu = Some(cpu_of(&Cpu::of(server.child.id())?.since(&server_before), delivered as u64));
+    result.generator_cpu = cpu_of(&Cpu::of_this_process().since(&own_before), delivered as u64);
     result.sessions = users as u64;
     let mut histogram = LatencyHistogram::default();
     histogram.add(&recorder);
@@ -283,7 +283,7 @@ fn everybody(
     Ok(())
 }
 
-fn used(cpu: &Cpu, operations: u64) -> result::ServerCpu {
+fn cpu_of(cpu: &Cpu, operations: u64) -> result::ServerCpu {
     result::ServerCpu {
         total_s: cpu.seconds(),
         user_s: cpu.seconds() * cpu.user_share(),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rookery_jid::Jid;
 use rookery_store::{Edit, RosterItem, Stores, Subscription, sqlite, wait};
 
-use super::child::tied;
-use super::population::{DOMAIN, ITERATIONS, Population, credentials, filled};
+use super::child::tied_command;
+use super::population::{DOMAIN, ITERATIONS, Population, credentials, fill_template};
 use super::started::{Ports, StartedReady};
 use crate::{BenchOutcome, chat};
 
@@ -22,9 +22,9 @@ pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Be
     fs::create_dir(&data)?;
     let (port, web, iterations) = (ports.streams.to_string(), ports.web.to_string(), ITERATIONS.to_string());
     let values = [("DOMAIN", DOMAIN), ("PORT", &port), ("WEB", &web), ("ITERATIONS", &iterations)];
-    fs::write(data.join("rookery.toml"), filled(CONFIG, &values))?;
+    fs::write(data.join("rookery.toml"), fill_template(CONFIG, &values))?;
     fill(&data, population)?;
-    let mut command = tied(env::current_exe()?);
+    let mut command = tied_command(env::current_exe()?);
     command.arg("serve").arg("--data-dir").arg(&data).current_dir(folder);
     Ok(StartedReady { command, file: None })
 }

@@ -15,7 +15,7 @@ struct PeerLine {
 fn only_what_was_asked_for_is_planned() {
     let plan = |words: &[&str]| {
         let args = PeerLine::try_parse_from([&["peers"], words].concat()).unwrap().peers;
-        planned(&args).into_iter().map(|(load, peer)| (load.name, peer)).collect::<Vec<_>>()
+        plan(&args).into_iter().map(|(load, peer)| (load.name, peer)).collect::<Vec<_>>()
     };
     assert_eq!(
         plan(&["--only", "rookery,raw", "--scenarios", "idle,chat-8"]),

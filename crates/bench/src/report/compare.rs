@@ -11,7 +11,7 @@ use crate::BenchOutcome;
 use crate::report::conclusion::sentences;
 use crate::report::metric::{Better, Metric};
 use crate::report::spread::is_within;
-use crate::report::table::{aligned, printable, remarks, told};
+use crate::report::table::{align, metrics_of, printable, remarks};
 use crate::report::{by_scenario, html, labels};
 use crate::result::RunResult;
 
@@ -41,9 +41,9 @@ pub fn text(runs: &[RunResult]) -> String {
             let _ = writeln!(out, "{}", printable(&line));
         }
         let mut rows = vec![[scenario.to_owned()].into_iter().chain(labels(&runs)).collect::<Vec<_>>()];
-        rows.extend(told(&runs).into_iter().map(|metric| row(metric, &runs)));
+        rows.extend(metrics_of(&runs).into_iter().map(|metric| row(metric, &runs)));
         rows.extend(sweep(&runs));
-        out.push_str(&aligned(&rows));
+        out.push_str(&align(&rows));
         for line in caveats(&runs).into_iter().chain(remarks(&runs)) {
             let _ = writeln!(out, "  ! {}", printable(&line));
         }

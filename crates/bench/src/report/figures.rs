@@ -46,12 +46,12 @@ impl FigureReport {
     }
 
     fn json(&self) -> String {
-        let mut text = format!("{{\"benchmark\":{},\"results\":[", quoted(self.name));
+        let mut text = format!("{{\"benchmark\":{},\"results\":[", quote(self.name));
         for (at, row) in self.rows.iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
             // JSON has neither infinity nor NaN.
             let value = if row.value.is_finite() { row.value.to_string() } else { "null".to_owned() };
-            let (what, unit, note) = (quoted(&row.what), quoted(row.unit), quoted(&row.note));
+            let (what, unit, note) = (quote(&row.what), quote(row.unit), quote(&row.note));
             let _ = write!(text, "{comma}\n{{\"what\":{what},\"value\":{value},\"unit\":{unit},\"note\":{note}}}");
         }
         text + "\n]}\n"
@@ -79,7 +79,7 @@ pub fn setting(name: &str, default: usize) -> usize {
     env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for char in text.chars() {
         match char {

@@ -63,11 +63,11 @@ fn digits(value: f64) -> String {
         _ => 4,
     };
     let text = format!("{value:.decimals$}");
-    if decimals > 0 { text } else { grouped(&text) }
+    if decimals > 0 { text } else { group_digits(&text) }
 }
 
 /// Puts a narrow no-break space between groups of three digits, from five digits on.
-fn grouped(text: &str) -> String {
+fn group_digits(text: &str) -> String {
     let (sign, digits) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
     if digits.len() < 5 {
         return text.to_owned();

@@ -71,7 +71,7 @@ impl ReportPlot {
     fn runs_of(&self, curve: &Curve) -> Vec<Vec<(f64, f64)>> {
         let fits = |(x, y): &(f64, f64)| self.x.takes(*x) && self.y.takes(*y);
         let pieces = curve.points.split(|point| !fits(point)).filter(|piece| !piece.is_empty());
-        pieces.map(thinned).collect()
+        pieces.map(thin_out).collect()
     }
 
     fn draw(&self, text: &mut String, x: Axis, y: Axis, curves: &[Pieces]) -> Result<(), Box<dyn std::error::Error>> {
@@ -185,7 +185,7 @@ fn short(value: f64) -> String {
 
 /// Returns at most [`MOST`] points, each with the greatest value of its section, so that peaks
 /// don't vanish.
-fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+fn thin_out(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let stretch = points.len().div_ceil(MOST).max(1);
     let highest = |stretch: &[(f64, f64)]| stretch.iter().copied().max_by(|one, other| one.1.total_cmp(&other.1));
     points.chunks(stretch).filter_map(highest).collect()
@@ -199,7 +199,7 @@ struct Axis {
 }
 
 impl Axis {
-    fn scaled(&self, value: f64) -> f64 {
+    fn scale(&self, value: f64) -> f64 {
         if self.logarithmic { value.max(f64::MIN_POSITIVE).ln() } else { value }
     }
 }
@@ -209,8 +209,8 @@ impl Ranged for Axis {
     type ValueType = f64;
 
     fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
-        let (low, high) = (self.scaled(self.range.start), self.scaled(self.range.end));
-        let share = (self.scaled(*value) - low) / (high - low);
+        let (low, high) = (self.scale(self.range.start), self.scale(self.range.end));
+        let share = (self.scale(*value) - low) / (high - low);
         limit.0 + (share * f64::from(limit.1 - limit.0)).round() as i32
     }
 
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn thinning_keeps_peaks() {
         let points: Vec<(f64, f64)> = (0..5000).map(|x| (f64::from(x), if x == 4321 { 9.0 } else { 1.0 })).collect();
-        let thin = thinned(&points);
+        let thin = thin_out(&points);
         assert!((MOST / 2..=MOST).contains(&thin.len()), "{}", thin.len());
         assert!(thin.contains(&(4321.0, 9.0)));
     }

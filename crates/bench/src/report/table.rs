@@ -16,10 +16,10 @@ pub fn text(runs: &[RunResult]) -> String {
     let mut out = String::new();
     for (scenario, runs) in by_scenario(runs) {
         let _ = writeln!(out, "{}", printable(scenario));
-        out.push_str(&aligned(&rows(&runs)));
+        out.push_str(&align(&rows(&runs)));
         if let Some(sweep) = sweep_rows(&runs) {
             out.push('\n');
-            out.push_str(&aligned(&sweep));
+            out.push_str(&align(&sweep));
         }
         for line in remarks(&runs) {
             let _ = writeln!(out, "  {}", printable(&line));
@@ -33,23 +33,23 @@ pub fn text(runs: &[RunResult]) -> String {
 pub fn markdown(runs: &[RunResult]) -> String {
     let mut out = String::new();
     for (scenario, runs) in by_scenario(runs) {
-        let _ = writeln!(out, "## {}\n", marked(scenario));
+        let _ = writeln!(out, "## {}\n", escape_markdown(scenario));
         for line in sentences(&runs) {
-            let _ = writeln!(out, "**{}**\n", marked(&line));
+            let _ = writeln!(out, "**{}**\n", escape_markdown(&line));
         }
         if runs.len() > 1 {
             for line in caveats(&runs) {
-                let _ = writeln!(out, "> **Beware:** {}\n", marked(&line));
+                let _ = writeln!(out, "> **Beware:** {}\n", escape_markdown(&line));
             }
         }
-        out.push_str(&piped(&rows(&runs)));
+        out.push_str(&write_markdown(&rows(&runs)));
         if let Some(sweep) = sweep_rows(&runs) {
             out.push('\n');
-            out.push_str(&piped(&sweep));
+            out.push_str(&write_markdown(&sweep));
         }
         out.push('\n');
         for line in remarks(&runs) {
-            let _ = writeln!(out, "- {}", marked(&line));
+            let _ = writeln!(out, "- {}", escape_markdown(&line));
         }
         let differing = differing(&runs);
         if !differing.is_empty() {
@@ -59,7 +59,7 @@ pub fn markdown(runs: &[RunResult]) -> String {
                 let value = |run: &&RunResult| run.settings.get(name).cloned().unwrap_or_else(|| NONE.to_owned());
                 rows.push([name.clone()].into_iter().chain(runs.iter().map(value)).collect());
             }
-            let _ = write!(out, "\n{}", piped(&rows));
+            let _ = write!(out, "\n{}", write_markdown(&rows));
         }
         out.push('\n');
     }
@@ -68,7 +68,7 @@ pub fn markdown(runs: &[RunResult]) -> String {
 
 /// Returns the figures that at least one of the runs has; figures that are zero everywhere are left
 /// out.
-pub(super) fn told(runs: &[&RunResult]) -> Vec<&'static Metric> {
+pub(super) fn metrics_of(runs: &[&RunResult]) -> Vec<&'static Metric> {
     let says = |metric: &&Metric| {
         let values: Vec<f64> = runs.iter().filter_map(|run| metric.of(run)).collect();
         let always = ["lost", "duplicated", "reordered"].contains(&metric.name);
@@ -80,7 +80,7 @@ pub(super) fn told(runs: &[&RunResult]) -> Vec<&'static Metric> {
 /// Returns a row with names, then a row for each figure.
 pub(super) fn rows(runs: &[&RunResult]) -> Vec<Vec<String>> {
     let mut rows = vec![[String::new()].into_iter().chain(labels(runs)).collect::<Vec<_>>()];
-    for metric in told(runs) {
+    for metric in metrics_of(runs) {
         let values = runs.iter().map(|run| metric.show(run));
         rows.push([format!("{}{}", metric.name, metric.better.arrow())].into_iter().chain(values).collect());
     }
@@ -137,7 +137,7 @@ pub(super) fn remarks(runs: &[&RunResult]) -> Vec<String> {
     lines
 }
 
-pub(super) fn aligned(rows: &[Vec<String>]) -> String {
+pub(super) fn align(rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
@@ -156,10 +156,10 @@ pub(super) fn aligned(rows: &[Vec<String>]) -> String {
     out
 }
 
-fn piped(rows: &[Vec<String>]) -> String {
+fn write_markdown(rows: &[Vec<String>]) -> String {
     let mut out = String::new();
     for (at, row) in rows.iter().enumerate() {
-        let cells: Vec<String> = row.iter().map(|cell| marked(cell)).collect();
+        let cells: Vec<String> = row.iter().map(|cell| escape_markdown(cell)).collect();
         let _ = writeln!(out, "| {} |", cells.join(" | "));
         if at == 0 {
             let _ = writeln!(out, "|{}", " --- |".to_owned() + &" ---: |".repeat(row.len().saturating_sub(1)));
@@ -174,7 +174,7 @@ pub(super) fn printable(text: &str) -> String {
 }
 
 /// Returns a text without characters that are special in Markdown or HTML.
-fn marked(text: &str) -> String {
+fn escape_markdown(text: &str) -> String {
     let mut out = String::new();
     for char in printable(text).chars() {
         match char {

@@ -35,7 +35,7 @@ impl Scenario for Chat {
     }
 
     fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()> {
-        let clients = run.allowed(self.clients()) & !1;
+        let clients = run.limit_clients(self.clients()) & !1;
         run.log_in(0..clients, chat::PRESENCE)?;
         run.meter.doing(format!("chat: {} pairs, window {}", clients / 2, self.window));
         let window = run.window(self.warm_up, self.seconds);

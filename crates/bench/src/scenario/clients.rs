@@ -128,7 +128,7 @@ impl WorkerLoad for Arrivals {
         }
     }
 
-    fn finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.next.is_none() && self.under_way == 0
     }
 }

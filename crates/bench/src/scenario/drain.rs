@@ -73,7 +73,7 @@ impl WorkerLoad for DrainQuestion {
         }
     }
 
-    fn finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.over
     }
 }

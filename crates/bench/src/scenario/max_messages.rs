@@ -44,7 +44,7 @@ impl Scenario for MaxMessages {
     }
 
     fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()> {
-        let users = run.allowed(self.users);
+        let users = run.limit_clients(self.users);
         let mut by_session = None;
         if self.idle > 0.0 {
             by_session = self.log_in_and_weigh(run, users)?;
@@ -75,7 +75,7 @@ impl Scenario for MaxMessages {
             memory.per_session = by_session;
         }
         let trackers: Vec<&Tracker> = loads.iter().map(|load| &load.receiver.tracker).collect();
-        run.account(tally(loads.iter().flat_map(Writers::sent), &trackers));
+        run.account(tally(loads.iter().flat_map(Writers::sent_by_pair), &trackers));
         Ok(())
     }
 }
@@ -136,7 +136,7 @@ impl Writers {
     }
 
     /// Returns the number of messages of each pair of users.
-    fn sent(&self) -> impl Iterator<Item = (TrackedPair, u32)> + '_ {
+    fn sent_by_pair(&self) -> impl Iterator<Item = (TrackedPair, u32)> + '_ {
         let threads = self.threads;
         self.sent.iter().enumerate().filter(|(_, count)| **count > 0).map(move |(at, count)| {
             let user = at / self.partners * threads + self.thread;

@@ -40,7 +40,7 @@ impl Scenario for MaxUsers {
     }
 
     fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()> {
-        let users = run.allowed(self.users);
+        let users = run.limit_clients(self.users);
         if self.roster > 0 {
             run.make_rosters(Ring { users, contacts: self.roster })?;
         }

@@ -62,7 +62,7 @@ macro_rules! preset {
             }
 
             fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()> {
-                let users = run.allowed(self.clients()).max(1);
+                let users = run.limit_clients(self.clients()).max(1);
                 let service = self.service.clone().unwrap_or_else(|| format!("conference.{}", run.server.place.domain));
                 let (count, occupants) = (self.rooms.max(1), self.occupants.max(1));
                 let places = RoomPlaces { rooms: count, occupants, users, service, quiet: self.quiet };

@@ -82,7 +82,7 @@ impl Scenario for Multicast {
     }
 
     fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()> {
-        let clients = run.allowed(self.clients());
+        let clients = run.limit_clients(self.clients());
         run.log_in(0..clients, chat::PRESENCE)?;
         let shared = Arc::new(MulticastShared::default());
         let mut loads: Vec<Rounds> = (0..run.crew.threads()).map(|thread| self.load(run, thread, &shared)).collect();
@@ -95,7 +95,7 @@ impl Scenario for Multicast {
                 let whole = part.delivered == part.expected;
                 run.result.parts.push(part);
                 if !whole {
-                    let why = shared.refused().unwrap_or_else(|| "not every copy came in time".into());
+                    let why = shared.take_refusal().unwrap_or_else(|| "not every copy came in time".into());
                     run.result.notes.push(format!("{} to {recipients}: {why}", way.name()));
                     break;
                 }
@@ -186,7 +186,7 @@ struct MulticastShared {
 
 impl MulticastShared {
     /// Returns the service's error for a message, if there was one.
-    fn refused(&self) -> Option<String> {
+    fn take_refusal(&self) -> Option<String> {
         lock(&self.refused).take()
     }
 }
@@ -303,7 +303,7 @@ impl WorkerLoad for Rounds {
         }
     }
 
-    fn finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.sends && self.shared.over.load(Relaxed)
     }
 }

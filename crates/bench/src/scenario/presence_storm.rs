@@ -44,7 +44,7 @@ impl Scenario for PresenceStorm {
     }
 
     fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()> {
-        let users = run.allowed(self.users);
+        let users = run.limit_clients(self.users);
         let ring = Ring { users, contacts: self.contacts.unwrap_or(users) };
         run.make_rosters(ring)?;
         self.login_storm(run, ring)?;

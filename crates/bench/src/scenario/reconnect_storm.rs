@@ -37,7 +37,7 @@ impl Scenario for ReconnectStorm {
     }
 
     fn run(&self, run: &mut ScenarioRun<'_>) -> BenchOutcome<()> {
-        let users = run.allowed(self.users);
+        let users = run.limit_clients(self.users);
         run.log_in(0..users, chat::PRESENCE)?;
         for number in 1..=self.waves.max(1) {
             run.meter.doing(format!("reconnect-storm: everyone drops ({number})"));
@@ -97,7 +97,7 @@ impl WorkerLoad for Drop {
 
     fn stanza(&mut self, _number: usize, _stanza: &Stanza<'_>, _now: u64, _out: &mut Vec<u8>) {}
 
-    fn finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.own.len() == 0
     }
 }

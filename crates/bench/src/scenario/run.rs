@@ -73,7 +73,7 @@ pub(super) fn run<S: Scenario>(load: &Against<S>) -> RunResult {
 impl ScenarioRun<'_> {
     /// Notes that a load is smaller than requested if this process's descriptors don't allow more;
     /// returns the possible number of clients.
-    pub fn allowed(&mut self, clients: usize) -> usize {
+    pub fn limit_clients(&mut self, clients: usize) -> usize {
         let each = if self.server.place.transport == Transport::Bosh { LINES } else { 1 };
         let most = crate::idle::most_sessions() / each;
         if clients > most {
@@ -294,8 +294,8 @@ impl ScenarioRun<'_> {
         self.result.throughput = Some(operations as f64 / seconds);
         self.result.latency = totals.latency.latency();
         let server = to.server.as_ref().zip(from.server.as_ref());
-        self.result.server_cpu = server.map(|(to, from)| used(&to.since(from), operations));
-        self.result.generator_cpu = used(&to.generator.since(&from.generator), operations);
+        self.result.server_cpu = server.map(|(to, from)| cpu_of(&to.since(from), operations));
+        self.result.generator_cpu = cpu_of(&to.generator.since(&from.generator), operations);
         self.remember(to, None);
     }
 
@@ -365,7 +365,7 @@ impl ScenarioRun<'_> {
         result.series = self.meter.series(self.zero);
         let broken = totals.get(LoadCount::Broken);
         result.ended = match outcome {
-            Err(error) => hinted(error.to_string()),
+            Err(error) => with_hint(error.to_string()),
             Ok(()) if broken > 0 => format!("{broken} sessions were ended by the server: {}", self.reasons()),
             Ok(()) => DONE.to_owned(),
         };
@@ -374,14 +374,14 @@ impl ScenarioRun<'_> {
 }
 
 /// Adds a hint for servers that admit no client without encryption.
-fn hinted(error: String) -> String {
+fn with_hint(error: String) -> String {
     match error.contains("SASL") && error.contains("<starttls/>") {
         true => format!("{error}; the server wants encryption first: try --tls starttls"),
         false => error,
     }
 }
 
-fn used(cpu: &crate::process::Cpu, operations: u64) -> ServerCpu {
+fn cpu_of(cpu: &crate::process::Cpu, operations: u64) -> ServerCpu {
     let total_s = cpu.seconds();
     let us_per_operation = if operations == 0 { 0.0 } else { total_s * 1e6 / operations as f64 };
     ServerCpu { total_s, user_s: total_s * cpu.user_share(), us_per_operation }

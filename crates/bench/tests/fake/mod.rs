@@ -80,7 +80,7 @@ impl Fake {
     }
 
     /// Returns how often the fault has occurred.
-    pub fn planted(&self) -> u64 {
+    pub fn faults_planted(&self) -> u64 {
         self.shared.planted.load(SeqCst)
     }
 }

@@ -20,7 +20,7 @@ use crate::table::Update;
 use crate::wire::NodeProcess;
 
 impl CarryingLoop {
-    pub(crate) fn updated(&mut self, update: Update) {
+    pub(crate) fn handle_update(&mut self, update: Update) {
         match update {
             Update::Same => {}
             Update::Superseded => {

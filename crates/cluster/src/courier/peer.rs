@@ -50,7 +50,7 @@ impl<S> CourierPeer<S> {
     }
 
     /// Returns the last entry up to which all have been handled.
-    pub(super) fn confirmed(&self) -> u64 {
+    pub(super) fn last_confirmed(&self) -> u64 {
         self.at_work.first().map_or(self.read, |first| first.saturating_sub(1))
     }
 
@@ -101,7 +101,7 @@ impl<S> CourierPeer<S> {
         }
         note(RECEIVED, &self.read.to_le_bytes(), entry);
         // The first of them is the one after the confirmed ones.
-        let from_here = |seq: u64| seq - self.confirmed() - 1;
+        let from_here = |seq: u64| seq - self.last_confirmed() - 1;
         let named: Vec<u64> = self.at_work.iter().take(MOST_NAMED).copied().map(from_here).collect();
         let is_all = named.len() == self.at_work.len();
         let upto = named.last().copied().filter(|_| !is_all).unwrap_or(from_here(self.read));
@@ -126,7 +126,7 @@ impl<S> CourierPeer<S> {
         let reminds = self.reminds_at().is_some_and(|at| now_ms >= at);
         let oldest = self.unhandled.front().or(self.unread.front());
         let first = oldest.map_or(self.last_seq + 1, |sent| sent.seq);
-        let (read, received) = (self.confirmed(), self.read);
+        let (read, received) = (self.last_confirmed(), self.read);
         let header = |seq, is_urgent| EntryHeader { from: me, seq, first, read, is_urgent, unix_ms };
         let mut entry = Vec::new();
         let next = match self.next_entry() {
@@ -134,7 +134,7 @@ impl<S> CourierPeer<S> {
                 let is_urgent = sent.letters.iter().any(|letter| letter.share.is_some()) || self.bytes > LARGE;
                 wire::begin(&header(sent.seq, is_urgent), &mut entry);
                 self.note(&mut entry);
-                sent.letters.iter().for_each(|letter| wire::push(&letter.carried(), &mut entry));
+                sent.letters.iter().for_each(|letter| wire::push(&letter.as_mail(), &mut entry));
                 Appending::Letters(sent.seq, sent.letters.len(), entry.len())
             }
             None if reminds || self.tells_at((read, received)).is_some_and(|at| now_ms >= at) => {
@@ -187,7 +187,7 @@ impl<S> CourierPeer<S> {
     }
 
     pub(super) fn due(&self) -> Option<u64> {
-        let tell = self.tells_at((self.confirmed(), self.read));
+        let tell = self.tells_at((self.last_confirmed(), self.read));
         let over = self.away_since.filter(|_| self.bytes > 0).map(|since| since + PATIENCE_MS);
         if self.away_since.is_some() { over } else { tell.into_iter().chain(self.reminds_at()).min() }
     }

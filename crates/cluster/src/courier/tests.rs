@@ -29,7 +29,7 @@ fn pair() -> (Courier<Rc<()>>, Courier<Rc<()>>) {
 }
 
 /// Posts a letter, and returns the entry that is written with it.
-fn written(here: &mut Courier<Rc<()>>, text: &str, share: &Rc<()>) -> Vec<u8> {
+fn write_letter(here: &mut Courier<Rc<()>>, text: &str, share: &Rc<()>) -> Vec<u8> {
     here.post(THERE, letter(text, share)).unwrap();
     let entry = here.appends(0, 0).remove(0).entry;
     here.appended(THERE, AppendOutcome::Taken, 0);
@@ -39,7 +39,7 @@ fn written(here: &mut Courier<Rc<()>>, text: &str, share: &Rc<()>) -> Vec<u8> {
 /// Reads an entry, and handles its letters.
 fn take(there: &mut Courier<Rc<()>>, entry: &[u8]) -> Option<ArrivedPart> {
     let arrived = there.arrived(entry).unwrap()?;
-    arrived.waits.into_iter().for_each(|seq| there.handled(arrived.from, seq));
+    arrived.waits.into_iter().for_each(|seq| there.note_handled(arrived.from, seq));
     Some(arrived)
 }
 
@@ -88,14 +88,14 @@ fn shares_are_kept_until_the_other_side_has_handled_all() {
     assert_eq!(Rc::strong_count(&share), 3, "it has read both, which is not enough");
     assert_eq!(seqs(&here.appends(60_000, 60_000)), [0], "a reminder: they needn't be sent again");
     here.appended(THERE, AppendOutcome::Taken, 60_000);
-    there.handled(NodeProcess { incarnation: 3, ..HERE }, waits[0]);
+    there.note_handled(NodeProcess { incarnation: 3, ..HERE }, waits[0]);
     assert_eq!(there.appends(2_000, 2_000), [], "that was another process");
-    there.handled(HERE, waits[1]);
+    there.note_handled(HERE, waits[1]);
     let told = there.appends(1_010, 1_010).remove(0);
     here.arrived(&told.entry).unwrap();
     there.appended(HERE, AppendOutcome::Taken, 1_010);
     assert_eq!(Rc::strong_count(&share), 2, "the first is still at work");
-    there.handled(HERE, waits[0]);
+    there.note_handled(HERE, waits[0]);
     assert_eq!(there.appends(1_010 + HURRY_MS - 1, 1_010), [], "it waits, since more may be handled soon");
     assert_eq!(there.next_ms(), Some(1_010 + HURRY_MS));
     let told = there.appends(1_010 + HURRY_MS, 1_010).remove(0);
@@ -119,7 +119,7 @@ fn a_confirmation_that_is_lost_is_repeated_when_its_writer_is_reminded() {
     let read = there.appends(1_000, 1_000).remove(0);
     here.arrived(&read.entry).unwrap();
     there.appended(HERE, AppendOutcome::Taken, 1_000);
-    there.handled(HERE, waits);
+    there.note_handled(HERE, waits);
     assert_eq!(there.appends(2_000, 2_000).len(), 1, "which is lost");
     there.appended(HERE, AppendOutcome::Taken, 2_000);
     assert_eq!((there.appends(10_000, 10_000), Rc::strong_count(&share)), (Vec::new(), 2));
@@ -140,7 +140,7 @@ fn a_process_may_end_when_others_know_what_it_has_handled() {
     let entry = here.appends(0, 0).remove(0).entry;
     let seq = there.arrived(&entry).unwrap().unwrap().waits.unwrap();
     assert!(there.is_idle() && !there.may_end(), "it is at work");
-    there.handled(HERE, seq);
+    there.note_handled(HERE, seq);
     assert!(!there.may_end(), "nobody knows of it");
     assert_eq!(there.appends(HURRY_MS, 0).len(), 1);
     assert!(!there.may_end(), "it is on its way");
@@ -174,7 +174,7 @@ fn a_process_that_handles_letters_slowly_holds_up_nothing() {
     let appends = here.appends(60_000, 60_000);
     let seqs: Vec<u64> = appends.iter().map(|append| wire::read(&append.entry).unwrap().0.seq).collect();
     assert_eq!(seqs, [0], "all of it was read, and isn't sent again");
-    waits.into_iter().for_each(|seq| there.handled(HERE, seq));
+    waits.into_iter().for_each(|seq| there.note_handled(HERE, seq));
     here.arrived(&there.appends(60_010, 60_010).remove(0).entry).unwrap();
     assert!(here.is_idle());
 }
@@ -212,16 +212,16 @@ fn letters_that_a_dead_process_had_not_handled_come_back() {
 fn a_process_that_others_took_over_from_accepts_and_confirms_nothing() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
-    let waits = there.arrived(&written(&mut here, "before", &share)).unwrap().unwrap().waits.unwrap();
-    let behind = written(&mut here, "behind", &share);
+    let waits = there.arrived(&write_letter(&mut here, "before", &share)).unwrap().unwrap().waits.unwrap();
+    let behind = write_letter(&mut here, "behind", &share);
     let own = Rc::new(());
     there.post(HERE, letter("an error for the sender", &own)).unwrap();
     there.end();
     assert_eq!(there.arrived(&behind).unwrap(), None);
-    there.handled(HERE, waits);
+    there.note_handled(HERE, waits);
     assert_eq!(there.appends(60_000, 60_000), []);
     there.set_present(HERE, false, 0);
-    assert_eq!((there.expired(90_000).len(), Rc::strong_count(&own)), (0, 2), "nobody takes it for handled");
+    assert_eq!((there.take_expired(90_000).len(), Rc::strong_count(&own)), (0, 2), "nobody takes it for handled");
     let back: Vec<_> = here.forget(2).into_iter().map(|letter| String::from_utf8(letter.body).unwrap()).collect();
     assert_eq!(back, ["before", "behind"]);
 }
@@ -286,8 +286,8 @@ fn waiting_letters_are_bounded_in_bytes_and_in_time() {
     }
     assert_eq!(posted, MOST_WAITING / (text.len() + OVERHEAD));
     assert_eq!(here.appends(200, 200), [], "it is away");
-    assert_eq!(here.expired(100 + PATIENCE_MS - 1).len(), 0);
-    assert_eq!(here.expired(100 + PATIENCE_MS).len(), posted);
+    assert_eq!(here.take_expired(100 + PATIENCE_MS - 1).len(), 0);
+    assert_eq!(here.take_expired(100 + PATIENCE_MS).len(), posted);
     assert_eq!((here.waiting_bytes(), Rc::strong_count(&share)), (0, 1));
     let nobody = here.post(NodeProcess { node: 3, ..THERE }, letter("nobody", &share));
     assert!(matches!(nobody, Err(Unposted::Gone(_))), "there is no such node");
@@ -300,7 +300,7 @@ fn a_node_that_was_away_learns_that_letters_were_given_up() {
     let share = Rc::new(());
     here.set_present(THERE, false, 0);
     here.post(THERE, letter("lost", &share)).unwrap();
-    assert_eq!(here.expired(PATIENCE_MS).len(), 1);
+    assert_eq!(here.take_expired(PATIENCE_MS).len(), 1);
     here.set_present(THERE, true, PATIENCE_MS + 1);
     let entry = here.appends(PATIENCE_MS + 2, 2).remove(0).entry;
     assert!(take(&mut there, &entry).is_some_and(|arrived| arrived.is_torn), "its lines have a hole");
@@ -319,12 +319,12 @@ fn a_node_that_speaks_again_is_not_given_up_at_once() {
     let (mut here, mut there) = pair();
     let share = Rc::new(());
     here.set_present(THERE, false, 0);
-    assert_eq!(here.expired(2 * PATIENCE_MS).len(), 0);
+    assert_eq!(here.take_expired(2 * PATIENCE_MS).len(), 0);
     there.post(HERE, letter("question", &share)).unwrap();
     let entry = there.appends(2 * PATIENCE_MS, 1).remove(0).entry;
     assert_eq!(texts(take(&mut here, &entry)), ["question"]);
     here.post(THERE, letter("answer", &share)).unwrap();
-    assert_eq!(here.expired(2 * PATIENCE_MS + 1_000).len(), 0, "it waits for the next look at leases");
+    assert_eq!(here.take_expired(2 * PATIENCE_MS + 1_000).len(), 0, "it waits for the next look at leases");
     here.set_present(THERE, true, 2 * PATIENCE_MS + 1_000);
     let entry = here.appends(2 * PATIENCE_MS + 1_001, 2).remove(0).entry;
     assert_eq!(texts(take(&mut there, &entry)), ["answer"]);
@@ -341,7 +341,7 @@ fn letters_that_were_given_up_hold_nothing_back() {
     here.post(THERE, letter("lost", &share)).unwrap();
     assert_eq!(here.appends(1, 1).len(), 1);
     here.appended(THERE, AppendOutcome::NoInbox, 1);
-    let given_up = here.expired(1 + PATIENCE_MS);
+    let given_up = here.take_expired(1 + PATIENCE_MS);
     assert_eq!(given_up.len(), 2, "that the first was read was not told either");
     assert!(given_up.iter().all(|(of, _)| *of == THERE), "lines that went there have a hole on this side, too");
     drop(given_up);
@@ -409,7 +409,7 @@ fn one_letter_that_takes_long_keeps_no_other_waiting() {
             let arrived = there.arrived(&append.entry).unwrap().expect("news");
             match round {
                 7 | 500 => slow.extend(arrived.waits),
-                _ => there.handled(HERE, arrived.waits.unwrap()),
+                _ => there.note_handled(HERE, arrived.waits.unwrap()),
             }
         }
         for append in there.appends(round, round) {
@@ -420,7 +420,7 @@ fn one_letter_that_takes_long_keeps_no_other_waiting() {
     assert_eq!(Rc::strong_count(&share), 1 + slow.len(), "the rest was handled, and that is known at once");
     assert_eq!(here.waiting_bytes(), "7".len() + "500".len() + 2 * OVERHEAD);
     for (seq, now_ms) in slow.into_iter().rev().zip((1_010..).step_by(HURRY_MS as usize)) {
-        there.handled(HERE, seq);
+        there.note_handled(HERE, seq);
         here.arrived(&there.appends(now_ms, 0).remove(0).entry).unwrap();
         there.appended(HERE, AppendOutcome::Taken, now_ms);
     }

@@ -24,7 +24,7 @@ impl IssuerKeys {
     /// A description of the fault: the text is no set of keys, a key can't be used, or none can
     /// check tokens.
     pub fn read(text: &str, issuer: &str, audience: Option<&str>, realm: Option<&str>) -> Result<Self, String> {
-        let keys = TokenKeys::written(text.as_bytes())?;
+        let keys = TokenKeys::read_written(text.as_bytes())?;
         let (issuer, audience) = (issuer.to_owned(), audience.map(|audience| [audience.to_owned()]));
         Ok(Self { keys, realm: realm.unwrap_or(&issuer).to_owned(), issuer, audience })
     }

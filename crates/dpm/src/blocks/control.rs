@@ -25,7 +25,7 @@ impl ControlCommand {
     ///
     /// # Errors
     /// [`SCALEFAIL`](Status::SCALEFAIL) if the device has no such command.
-    pub fn numbered(commands: &[ControlCommand], number: f64) -> Result<&ControlCommand, Status> {
+    pub fn by_number(commands: &[ControlCommand], number: f64) -> Result<&ControlCommand, Status> {
         commands.iter().find(|command| f64::from(command.order) == number).ok_or(Status::SCALEFAIL)
     }
 
@@ -34,7 +34,7 @@ impl ControlCommand {
     ///
     /// # Errors
     /// [`SCALEFAIL`](Status::SCALEFAIL) if the device has no such command.
-    pub fn named<'a>(commands: &'a [ControlCommand], text: &str) -> Result<&'a ControlCommand, Status> {
+    pub fn by_text<'a>(commands: &'a [ControlCommand], text: &str) -> Result<&'a ControlCommand, Status> {
         let is_it = |command: &&ControlCommand| {
             [&command.short, &command.long].iter().any(|name| name.eq_ignore_ascii_case(text))
         };

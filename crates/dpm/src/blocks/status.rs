@@ -63,7 +63,7 @@ impl Attribute {
 
 impl StatusBits {
     /// Returns the attributes that the device has, with their words, in the order of displays.
-    pub fn named(&self) -> Vec<(AttributeWords, Attribute)> {
+    pub fn attributes(&self) -> Vec<(AttributeWords, Attribute)> {
         let all = [self.on, self.ready, self.remote, self.positive, self.ramp];
         WORDS.iter().zip(all).filter_map(|(words, attribute)| Some((*words, attribute?))).collect()
     }
@@ -80,7 +80,7 @@ impl StatusBits {
 impl Bit {
     /// Returns the name of each bit followed by its meaning in a status word, in the order of the
     /// database.
-    pub fn extended(bits: &[Bit], word: u32) -> Vec<String> {
+    pub fn names_and_meanings(bits: &[Bit], word: u32) -> Vec<String> {
         bits.iter().flat_map(|bit| [bit.name.clone(), bit.value(word).to_owned()]).collect()
     }
 

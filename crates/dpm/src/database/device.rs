@@ -245,7 +245,7 @@ impl ValueShape {
     }
 
     /// Returns a text as the bytes of an element.
-    pub fn filled(self, text: &[u8]) -> Vec<u8> {
+    pub fn fill(self, text: &[u8]) -> Vec<u8> {
         let mut bytes: Vec<u8> = text.iter().copied().take(self.element as usize).collect();
         bytes.resize(self.element as usize, 0);
         bytes

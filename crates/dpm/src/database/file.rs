@@ -92,7 +92,7 @@ impl FileReader<'_> {
         for row in file.fault {
             self.row(row, "fault", |database, fault| {
                 if !database.nodes.iter().any(|node| node.name.to_string() == fault.node) {
-                    return Err(Wrong::new("node", format!("there is no node {:?}", fault.node)).unfound());
+                    return Err(Wrong::new("node", format!("there is no node {:?}", fault.node)).into_unfound());
                 }
                 if !(0.0..=1.0).contains(&fault.loss) {
                     return Err(Wrong::new("loss", "a share from 0 to 1"));

@@ -67,8 +67,8 @@ impl Database {
     /// exceeds the property, no scaling.
     pub fn find(&self, request: &Request) -> Result<FoundTarget, Status> {
         let device = match &request.device {
-            drf::Device::Name(name) => self.named(name),
-            drf::Device::Index(index) => self.numbered(*index),
+            drf::Device::Name(name) => self.by_name(name),
+            drf::Device::Index(index) => self.by_number(*index),
         };
         let device = Arc::clone(device.ok_or(Status::NOPROP)?);
         let form = ValueForm { property: request.property, field: request.field };

@@ -31,7 +31,7 @@ impl PropertyLimits {
     }
 
     /// Returns all numbers that the device file names as limits.
-    pub fn named(&self) -> impl Iterator<Item = f64> {
+    pub fn numbers(&self) -> impl Iterator<Item = f64> {
         self.min.into_iter().chain(self.max).chain(self.allowed.iter().copied())
     }
 

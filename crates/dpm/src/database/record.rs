@@ -20,7 +20,7 @@ impl RecordRow {
         if request.model.is_some() {
             return Err(wrong(&format!("only live readings can be {done}: leave out <- and the source after it")));
         }
-        let unread = |status| wrong(&format!("the device cannot be read: {status}")).unfound();
+        let unread = |status| wrong(&format!("the device cannot be read: {status}")).into_unfound();
         let target = database.find(&request).map_err(unread)?;
         let is_number = target.device.value(request.property).is_some_and(|value| value.scaling.text().is_none());
         if !is_number || request.field != PropertyField::Scaled || !matches!(target.stored, Stored::FrontEnd(_)) {

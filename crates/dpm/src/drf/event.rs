@@ -90,8 +90,8 @@ impl DrfEvent {
             ["U"] => Ok(Self::Default),
             ["I"] => Ok(Self::Immediate),
             ["N"] => Ok(Self::Never),
-            ["P", ref rest @ ..] => repeated(rest).map(|(period, at_once)| Self::Periodic { period, at_once }),
-            ["Q", ref rest @ ..] => repeated(rest).map(|(period, at_once)| Self::OnChange { period, at_once }),
+            ["P", ref rest @ ..] => read_period(rest).map(|(period, at_once)| Self::Periodic { period, at_once }),
+            ["Q", ref rest @ ..] => read_period(rest).map(|(period, at_once)| Self::OnChange { period, at_once }),
             ["E", number, ref rest @ ..] => {
                 let number = u16::from_str_radix(number, 16).map_err(|_| Error::Event)?;
                 let (clock, delay) = match rest {
@@ -114,7 +114,7 @@ impl DrfEvent {
 }
 
 /// Reads the period, and whether the first answer is immediate.
-fn repeated(words: &[&str]) -> Result<(Time, bool), Error> {
+fn read_period(words: &[&str]) -> Result<(Time, bool), Error> {
     let truth = |word: &str| match word {
         "TRUE" | "T" => Ok(true),
         "FALSE" | "F" => Ok(false),

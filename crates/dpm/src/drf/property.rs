@@ -95,7 +95,7 @@ impl Property {
     }
 
     /// Returns the property of a number in front-end requests.
-    pub fn numbered(index: u8) -> Option<Self> {
+    pub fn from_number(index: u8) -> Option<Self> {
         PROPERTIES.iter().find(|row| row.1 == index).map(|row| row.0)
     }
 
@@ -104,7 +104,7 @@ impl Property {
         self.fields().first().copied()
     }
 
-    fn named(word: &str) -> Option<Self> {
+    fn from_word(word: &str) -> Option<Self> {
         PROPERTIES.iter().find(|row| row.2.contains(&word)).map(|row| row.0)
     }
 
@@ -170,11 +170,11 @@ impl PropertyField {
 pub(super) fn choose(words: &[&str], qualified: Property) -> Option<(Property, PropertyField)> {
     let (property, field) = match words {
         [] => (qualified, None),
-        [word] => match Property::named(word) {
+        [word] => match Property::from_word(word) {
             Some(property) => (property, None),
             None => (qualified, Some(*word)),
         },
-        [property, field] => (Property::named(property)?, Some(*field)),
+        [property, field] => (Property::from_word(property)?, Some(*field)),
         _ => return None,
     };
     let field = match field {

@@ -97,7 +97,7 @@ struct CircuitPlace {
 
 impl Drop for CircuitPlace {
     fn drop(&mut self) {
-        let mut taken = self.front.taken();
+        let mut taken = self.front.lock_places();
         if let Some(own) = taken.get_mut(&self.from) {
             *own -= 1;
             if *own == 0 {
@@ -108,12 +108,12 @@ impl Drop for CircuitPlace {
 }
 
 impl GatewayFront {
-    fn taken(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+    fn lock_places(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn place(self: &Arc<Self>, from: IpAddr) -> Option<CircuitPlace> {
-        let mut taken = self.taken();
+        let mut taken = self.lock_places();
         let (all, own) = (taken.values().sum::<usize>(), taken.get(&from).copied().unwrap_or_default());
         if all >= MOST_CLIENTS || own >= MOST_CLIENTS_OF_ADDRESS {
             return None;

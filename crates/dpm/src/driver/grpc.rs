@@ -136,7 +136,7 @@ impl GrpcPlaces {
 
 impl Drop for GrpcPlaces {
     fn drop(&mut self) {
-        let mut taken = self.front.taken();
+        let mut taken = self.front.lock_places();
         for key in [(self.what, None), (self.what, Some(self.from))] {
             if let Some(count) = taken.get_mut(&key) {
                 *count = count.saturating_sub(self.count);
@@ -163,7 +163,7 @@ enum CallFailure {
 }
 
 impl GrpcFront {
-    fn taken(&self) -> MutexGuard<'_, HashMap<(BoundedThing, Option<IpAddr>), usize>> {
+    fn lock_places(&self) -> MutexGuard<'_, HashMap<(BoundedThing, Option<IpAddr>), usize>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -179,7 +179,7 @@ impl GrpcFront {
             BoundedThing::Byte => (self.options.grpc_bytes, self.options.grpc_bytes_of_address),
         };
         let bounds = [((what, None), all), ((what, Some(from)), of_address)];
-        let mut taken = self.taken();
+        let mut taken = self.lock_places();
         if bounds.iter().any(|(key, most)| taken.get(key).copied().unwrap_or_default() + count > *most) {
             return false;
         }

@@ -69,7 +69,7 @@ impl Historian {
     }
 
     /// Returns the number of readings that were dropped because the disk was too slow.
-    pub(super) fn lost(&self) -> u64 {
+    pub(super) fn dropped_readings(&self) -> u64 {
         self.lost
     }
 }

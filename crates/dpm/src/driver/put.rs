@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::drf::{DrfEvent, Property, Request};
 use crate::grpc::generated::common::device::{self, value};
 use crate::grpc::generated::services::daq::{Setting, SettingList, SettingReply};
-use crate::grpc::protocol::framed;
+use crate::grpc::protocol::frame;
 use crate::status::Status;
 
 /// A service, and the proof that it demands.
@@ -109,7 +109,7 @@ async fn call(
     let request = request.header("te", "trailers").header("authorization", format!("Bearer {token}"));
     let request = request.body(()).map_err(|_| wrong("the token contains characters that no token has"))?;
     let (response, mut body) = client.send_request(request, false).map_err(io::Error::other)?;
-    body.send_data(framed(message).into(), true).map_err(io::Error::other)?;
+    body.send_data(frame(message).into(), true).map_err(io::Error::other)?;
     let response = response.await.map_err(io::Error::other)?;
     check_outcome(response.headers())?;
     let mut body = response.into_body();

@@ -295,7 +295,7 @@ impl DpmServer {
             if let Some(history) = &mut self.history {
                 // Done after the writes, which may have caused more work.
                 history.give(self.dpm.take_work());
-                self.dpm.lost_for_history(history.lost());
+                self.dpm.lost_for_history(history.dropped_readings());
             }
             if is_over {
                 return Ok(());

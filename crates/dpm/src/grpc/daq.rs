@@ -116,7 +116,7 @@ pub fn outcome(reply: &Reply, is_last: bool) -> Option<Vec<u8>> {
     };
     match reply {
         Reply::Status(reply) if is_last => {
-            Some(encoded(reading_reply::Value::Status(encoded_status(Status(reply.status)))))
+            Some(encode(reading_reply::Value::Status(encoded_status(Status(reply.status)))))
         }
         Reply::Status(reply) => {
             Some(readings(vec![reading(reply.timestamp.saturating_mul(1000), None, Status(reply.status))]))
@@ -178,11 +178,11 @@ pub fn recorded_array(micros: i64, data: &[f64]) -> Vec<u8> {
 }
 
 fn readings(reading: Vec<daq::Reading>) -> Vec<u8> {
-    encoded(reading_reply::Value::Readings(daq::Readings { reading }))
+    encode(reading_reply::Value::Readings(daq::Readings { reading }))
 }
 
 /// Returns a `ReadingReply` without its number.
-fn encoded(value: reading_reply::Value) -> Vec<u8> {
+fn encode(value: reading_reply::Value) -> Vec<u8> {
     daq::ReadingReply { index: 0, value: Some(value) }.encode_to_vec()
 }
 

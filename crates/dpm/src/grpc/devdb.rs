@@ -77,8 +77,8 @@ impl DevDb for DeviceDatabase {
 /// Finds the device in a request or by a name.
 fn find<'a>(database: &'a Database, name: &str) -> Option<&'a Arc<DeviceRecord>> {
     match drf::Request::parse(name).ok()?.device {
-        drf::Device::Name(name) => database.named(&name),
-        drf::Device::Index(index) => database.numbered(index),
+        drf::Device::Name(name) => database.by_name(&name),
+        drf::Device::Index(index) => database.by_number(index),
     }
 }
 
@@ -95,7 +95,7 @@ fn info(device: &Arc<DeviceRecord>) -> DeviceInfo {
             .collect(),
     });
     let status = device.status.as_ref().map(|status| DigitalStatus {
-        bits: status.bits.named().into_iter().map(|(words, attribute)| status_item(words, attribute)).collect(),
+        bits: status.bits.attributes().into_iter().map(|(words, attribute)| status_item(words, attribute)).collect(),
         ext_bits: status
             .names
             .iter()

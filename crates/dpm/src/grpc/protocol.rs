@@ -61,7 +61,7 @@ pub fn message(body: &[u8], is_over: bool) -> Result<Option<&[u8]>, (Code, &'sta
 }
 
 /// Returns a message with its frame.
-pub fn framed(message: &[u8]) -> Vec<u8> {
+pub fn frame(message: &[u8]) -> Vec<u8> {
     let mut framed = vec![0];
     framed.extend_from_slice(&(message.len() as u32).to_be_bytes());
     framed.extend_from_slice(message);
@@ -98,15 +98,15 @@ mod tests {
 
     #[test]
     fn a_body_is_one_message() {
-        assert_eq!(message(&framed(b"abc"), true), Ok(Some(&b"abc"[..])));
-        assert_eq!(message(&framed(b""), true), Ok(Some(&b""[..])));
-        assert_eq!(message(&framed(b"abc"), false), Ok(None), "more may come, which would be wrong");
-        assert_eq!(message(&framed(b"abc")[..6], false), Ok(None));
+        assert_eq!(message(&frame(b"abc"), true), Ok(Some(&b"abc"[..])));
+        assert_eq!(message(&frame(b""), true), Ok(Some(&b""[..])));
+        assert_eq!(message(&frame(b"abc"), false), Ok(None), "more may come, which would be wrong");
+        assert_eq!(message(&frame(b"abc")[..6], false), Ok(None));
         let code =
             |body: &[u8], is_over| message(body, is_over).map(|message| message.is_some()).map_err(|error| error.0);
-        assert_eq!(code(&framed(b"abc")[..6], true), Err(Code::Internal));
+        assert_eq!(code(&frame(b"abc")[..6], true), Err(Code::Internal));
         assert_eq!(code(&[], true), Err(Code::Internal));
-        assert_eq!(code(&[framed(b"a"), framed(b"b")].concat(), false), Err(Code::Internal));
+        assert_eq!(code(&[frame(b"a"), frame(b"b")].concat(), false), Err(Code::Internal));
         assert_eq!(code(&[1, 0, 0, 0, 0], true), Err(Code::Unimplemented));
         assert_eq!(code(&[0, 0xff, 0, 0, 0], false), Err(Code::ResourceExhausted));
     }

@@ -68,7 +68,7 @@ impl HistorySource {
 
     /// Returns the selected recorded readings, if the source is a recording; `now` is in
     /// milliseconds since 1970.
-    pub fn wanted(&self, now: i64) -> Option<WantedReadings> {
+    pub fn selection(&self, now: i64) -> Option<WantedReadings> {
         let micros = |millis: i64| millis.saturating_mul(1000);
         match self {
             Self::Live | Self::FastPlot => None,
@@ -122,9 +122,12 @@ mod tests {
     #[test]
     fn times_that_no_clock_has_do_no_harm() {
         let source = HistorySource::parse(&format!("LOGGER:{}:{}", i64::MIN, i64::MAX)).expect("numbers");
-        assert_eq!(source.wanted(0), Some(WantedReadings::Span { from: i64::MIN, to: i64::MAX }));
+        assert_eq!(source.selection(0), Some(WantedReadings::Span { from: i64::MIN, to: i64::MAX }));
         assert!(
-            HistorySource::parse(&format!("LOGGERDURATION:{}", i64::MIN)).expect("a number").wanted(i64::MAX).is_some()
+            HistorySource::parse(&format!("LOGGERDURATION:{}", i64::MIN))
+                .expect("a number")
+                .selection(i64::MAX)
+                .is_some()
         );
     }
 }

@@ -168,7 +168,7 @@ impl<W: CircuitWire> Channels<W> {
             ChannelTimer::Late(cid) => self.tell_late(cid, now, readers),
             ChannelTimer::Idle(cid) => self.close_idle(cid),
             ChannelTimer::Puts(cid) => self.give_up_puts(cid, now),
-            ChannelTimer::Exchange(number) => self.unanswered(number, now, readers),
+            ChannelTimer::Exchange(number) => self.give_up(number, now, readers),
             ChannelTimer::Circuit(link, serial) => self.look_after(link, serial, now, readers),
         }
     }
@@ -236,7 +236,7 @@ impl<W: CircuitWire> FrontEnd for Channels<W> {
     fn take(&mut self, came: Came<'_>, now: Moment, begun: Begun, readers: &mut PoolReaders<'_, impl Deliver>) {
         match came {
             Came::Bound(port) => self.bound(port, now),
-            Came::Datagram(from, bytes) => self.found(from, &W::found(bytes), now),
+            Came::Datagram(from, bytes) => self.handle_answers(from, &W::servers_in(bytes), now),
             Came::Up(link) => self.up(link, now),
             Came::Bytes(link, bytes) => self.received(link, bytes, now, begun, readers),
             Came::Down(link) => self.lost(link, None, now, readers),

@@ -84,7 +84,7 @@ impl<'a> PvaInput<'a> {
     }
 
     /// Returns the number of unread bytes.
-    pub fn left(&self) -> usize {
+    pub fn unread_bytes(&self) -> usize {
         self.bytes.len()
     }
 
@@ -214,7 +214,7 @@ mod tests {
             prop_assert_eq!(input.double().expect("a double").to_bits(), double.to_bits());
             prop_assert_eq!(input.word(), Ok(word));
             prop_assert_eq!(input.text(), Ok(&text[..]));
-            prop_assert_eq!(input.left(), 0);
+            prop_assert_eq!(input.unread_bytes(), 0);
         }
     }
 }

@@ -246,7 +246,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Returns a message of a server.
-    fn sent(flags: u8, command: u8, payload: &[u8]) -> Vec<u8> {
+    fn server_message(flags: u8, command: u8, payload: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         let order = if flags & BIG == 0 { ByteOrder::Little } else { ByteOrder::Big };
         head(command, order, flags | OF_SERVER, payload.len() as u32, &mut out);
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_message_is_read_in_the_order_that_it_names() {
         for flags in [0, BIG] {
-            let bytes = sent(flags, command::ECHO, b"hello");
+            let bytes = server_message(flags, command::ECHO, b"hello");
             let mut frames = PvaFrames::default();
             for cut in 0..bytes.len() {
                 assert_eq!(frames.next(&bytes[..cut]), Ok(None));
@@ -288,39 +288,41 @@ mod tests {
 
     #[test]
     fn segments_are_joined_around_control_messages() {
-        let mut bytes = sent(0x10, command::GET, b"one ");
-        bytes.extend(sent(CONTROL, 0, &[]));
-        bytes.extend(sent(MIDDLE, command::GET, b"and "));
-        bytes.extend(sent(LAST, command::GET, b"all"));
+        let mut bytes = server_message(0x10, command::GET, b"one ");
+        bytes.extend(server_message(CONTROL, 0, &[]));
+        bytes.extend(server_message(MIDDLE, command::GET, b"and "));
+        bytes.extend(server_message(LAST, command::GET, b"all"));
         assert_eq!(whole(&mut PvaFrames::default(), &bytes), Ok(vec![b"one and all".to_vec()]));
     }
 
     #[test]
     fn segments_out_of_place_are_refused() {
-        let first = sent(0x10, command::GET, b"one");
+        let first = server_message(0x10, command::GET, b"one");
         for (what, then) in [
-            ("another message", sent(0, command::GET, b"")),
-            ("another beginning", sent(0x10, command::GET, b"")),
-            ("another command", sent(LAST, command::PUT, b"")),
-            ("another order", sent(LAST | BIG, command::GET, b"")),
+            ("another message", server_message(0, command::GET, b"")),
+            ("another beginning", server_message(0x10, command::GET, b"")),
+            ("another command", server_message(LAST, command::PUT, b"")),
+            ("another order", server_message(LAST | BIG, command::GET, b"")),
         ] {
             let bytes = [first.clone(), then].concat();
             assert!(whole(&mut PvaFrames::default(), &bytes).is_err(), "{what}");
         }
-        assert!(whole(&mut PvaFrames::default(), &sent(LAST, command::GET, b"")).is_err(), "no beginning");
+        assert!(whole(&mut PvaFrames::default(), &server_message(LAST, command::GET, b"")).is_err(), "no beginning");
     }
 
     #[test]
     fn a_message_that_is_too_long_is_skipped() {
         let long = [&7u32.to_le_bytes()[..], &vec![1; LARGEST]].concat();
-        let later = sent(0, command::ECHO, b"later");
-        let in_one = sent(0, command::MONITOR, &long);
-        let in_two = [sent(0x10, command::MONITOR, &long[..9]), sent(LAST, command::MONITOR, &long[9..])].concat();
-        let mut in_many = sent(0x10, command::MONITOR, &long[..LARGEST]);
+        let later = server_message(0, command::ECHO, b"later");
+        let in_one = server_message(0, command::MONITOR, &long);
+        let in_two =
+            [server_message(0x10, command::MONITOR, &long[..9]), server_message(LAST, command::MONITOR, &long[9..])]
+                .concat();
+        let mut in_many = server_message(0x10, command::MONITOR, &long[..LARGEST]);
         for _ in 0..5 {
-            in_many.extend(sent(MIDDLE, command::MONITOR, &long));
+            in_many.extend(server_message(MIDDLE, command::MONITOR, &long));
         }
-        in_many.extend(sent(LAST, command::MONITOR, b""));
+        in_many.extend(server_message(LAST, command::MONITOR, b""));
         for bytes in [in_one, in_two, in_many] {
             let bytes = [bytes, later.clone()].concat();
             let (mut frames, mut rest, mut seen) = (PvaFrames::default(), &bytes[..], Vec::new());
@@ -339,8 +341,8 @@ mod tests {
         let head = [0xca, 2, 0x40, command::MONITOR, 0xff, 0xff, 0xff, 0xff];
         assert!(PvaFrames::default().next(&head).is_err(), "one of 4 GiB");
         let mut frames = PvaFrames::default();
-        whole(&mut frames, &sent(0x10, command::GET, b"")).expect("a beginning");
-        let segment = sent(MIDDLE, command::GET, b"");
+        whole(&mut frames, &server_message(0x10, command::GET, b"")).expect("a beginning");
+        let segment = server_message(MIDDLE, command::GET, b"");
         let refused = (0..LONGEST_SKIPPED / LEAST + 2).find(|_| frames.next(&segment).is_err());
         assert!(refused.is_some(), "empty segments without end");
     }
@@ -359,7 +361,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_parsed_or_refused(pieces in prop::collection::vec(any::<Vec<u8>>(), 0..8), flags: u8) {
-            let mut bytes = sent(flags & 0xb0, command::MONITOR, &[1; 9]);
+            let mut bytes = server_message(flags & 0xb0, command::MONITOR, &[1; 9]);
             bytes.extend(pieces.concat());
             let (mut frames, mut rest) = (PvaFrames::default(), &bytes[..]);
             while let Ok(Some((_, length))) = frames.next(rest) {

@@ -200,7 +200,7 @@ mod tests {
         ] {
             let mut input = PvaInput::new(bytes, ByteOrder::Big);
             assert_eq!(refusal(&mut input), Ok(refused.map(str::to_owned)));
-            assert_eq!(input.left(), 0);
+            assert_eq!(input.unread_bytes(), 0);
         }
     }
 

@@ -131,7 +131,7 @@ impl NtReading {
         let Some(choice) = self.choice else { return self.elements.clone() };
         let name = usize::try_from(choice).ok().and_then(|choice| self.choices.get(choice));
         match name {
-            Some(name) if self.shape.is_text() => Some(self.shape.filled(name)),
+            Some(name) if self.shape.is_text() => Some(self.shape.fill(name)),
             _ => self.element(PvaElement::Signed(choice)),
         }
     }
@@ -158,7 +158,7 @@ impl NtReading {
             // Long texts may be arrays of characters.
             PvaField::Many(PvaScalar::Byte | PvaScalar::UnsignedByte, many, mut input) if self.shape.is_text() => {
                 let bytes = input.take(many).ok()?;
-                Some(self.shape.filled(bytes.split(|byte| *byte == 0).next().unwrap_or_default()))
+                Some(self.shape.fill(bytes.split(|byte| *byte == 0).next().unwrap_or_default()))
             }
             PvaField::Many(of, many, mut input) => {
                 let mut bytes = Vec::new();
@@ -176,14 +176,14 @@ impl NtReading {
             return number(element).map(|number| number.to_le_bytes().to_vec());
         }
         let text = match element {
-            PvaElement::Text(text) => return Some(self.shape.filled(text)),
+            PvaElement::Text(text) => return Some(self.shape.fill(text)),
             PvaElement::Truth(truth) => truth.to_string(),
             PvaElement::Signed(number) => number.to_string(),
             PvaElement::Unsigned(number) => number.to_string(),
             PvaElement::Single(number) => number.to_string(),
             PvaElement::Double(number) => number.to_string(),
         };
-        Some(self.shape.filled(text.as_bytes()))
+        Some(self.shape.fill(text.as_bytes()))
     }
 }
 
@@ -273,7 +273,7 @@ fn write_element(of: PvaScalar, element: SetElement<'_>, out: &mut PvaOutput) ->
         }
         (PvaScalar::Boolean, SetElement::Text(b"true")) => 1.0,
         (PvaScalar::Boolean, SetElement::Text(b"false")) => 0.0,
-        (_, SetElement::Text(text)) => parsed(text).ok_or(PutFault::Kind)?,
+        (_, SetElement::Text(text)) => parse_number(text).ok_or(PutFault::Kind)?,
         (_, SetElement::Number(number)) => number,
     };
     // A fraction is cut off, as servers of Channel Access do.
@@ -312,11 +312,11 @@ fn number(element: PvaElement<'_>) -> Option<f64> {
         PvaElement::Unsigned(number) => number as f64,
         PvaElement::Single(number) => number.into(),
         PvaElement::Double(number) => number,
-        PvaElement::Text(text) => return parsed(text),
+        PvaElement::Text(text) => return parse_number(text),
     })
 }
 
-fn parsed(text: &[u8]) -> Option<f64> {
+fn parse_number(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.trim().parse().ok()
 }
 
@@ -365,12 +365,12 @@ mod tests {
         let (of, mut reading) = (of(kind), NtReading::new(shape));
         let mut input = PvaInput::new(&bytes.bytes, ByteOrder::Big);
         let update = reading.update((&of, &NtPlaces::of(&of)), None, &mut input, &mut TypeRegistry::default());
-        assert_eq!((update, input.left()), (Ok(()), 0), "{kind:?}");
+        assert_eq!((update, input.unread_bytes()), (Ok(()), 0), "{kind:?}");
         reading
     }
 
-    fn filled(text: &str) -> Option<Vec<u8>> {
-        Some(TEXT.filled(text.as_bytes()))
+    fn fill_text(text: &str) -> Option<Vec<u8>> {
+        Some(TEXT.fill(text.as_bytes()))
     }
 
     fn doubles(numbers: &[f64]) -> Option<Vec<u8>> {
@@ -402,7 +402,7 @@ mod tests {
         ];
         for (code, value, number, text) in cases {
             assert_eq!(read(NUMBERS, &[code], value).bytes(), doubles(&[number]), "{code:x}");
-            assert_eq!(read(TEXT, &[code], value).bytes(), filled(text), "{code:x}");
+            assert_eq!(read(TEXT, &[code], value).bytes(), fill_text(text), "{code:x}");
         }
         assert_eq!(read(NUMBERS, b"\x60", b"\x05hello").bytes(), None, "no number");
     }
@@ -411,9 +411,9 @@ mod tests {
     fn only_wanted_elements_of_an_array_are_kept() {
         assert_eq!(read(NUMBERS, b"\x28", &[6, 1, 2, 3, 4, 5, 6]).bytes(), doubles(&[1.0, 2.0, 3.0, 4.0]));
         assert_eq!(read(NUMBERS, b"\x28", &[0]).bytes(), doubles(&[]));
-        assert_eq!(read(TEXT, b"\x68", b"\x02\x03one\x03two").bytes(), filled("one"));
+        assert_eq!(read(TEXT, b"\x68", b"\x02\x03one\x03two").bytes(), fill_text("one"));
         // An array of characters is one text.
-        assert_eq!(read(TEXT, b"\x28", b"\x06long\0x").bytes(), filled("long"));
+        assert_eq!(read(TEXT, b"\x28", b"\x06long\0x").bytes(), fill_text("long"));
     }
 
     #[test]
@@ -421,8 +421,8 @@ mod tests {
         let kind = b"\x80\0\x02\x05index\x22\x07choices\x68";
         let value = |index| [&[0, 0, 0, index][..], b"\x02\x03Off\x02On"].concat();
         assert_eq!(read(NUMBERS, kind, &value(1)).bytes(), doubles(&[1.0]));
-        assert_eq!(read(TEXT, kind, &value(1)).bytes(), filled("On"));
-        assert_eq!(read(TEXT, kind, &value(7)).bytes(), filled("7"), "without a name");
+        assert_eq!(read(TEXT, kind, &value(1)).bytes(), fill_text("On"));
+        assert_eq!(read(TEXT, kind, &value(7)).bytes(), fill_text("7"), "without a name");
     }
 
     #[test]
@@ -436,7 +436,7 @@ mod tests {
     type SetCase = (&'static [u8], ValueShape, Vec<u8>, Result<&'static [u8], PutFault>);
 
     /// Returns the bytes that set a value of a type.
-    fn written(kind: &[u8], shape: ValueShape, bytes: &[u8]) -> Result<Vec<u8>, PutFault> {
+    fn put_bytes(kind: &[u8], shape: ValueShape, bytes: &[u8]) -> Result<Vec<u8>, PutFault> {
         let mut out = PvaOutput::new(ByteOrder::Big);
         let choices = [Box::from(&b"Off"[..]), Box::from(&b"On"[..])];
         write_put(&of(kind), (shape, bytes), &choices, &mut out).map(|()| out.bytes)
@@ -445,7 +445,7 @@ mod tests {
     #[test]
     fn settings_have_the_type_of_the_variable() {
         let number = |number: f64| number.to_le_bytes().to_vec();
-        let text = |text: &str| TEXT.filled(text.as_bytes());
+        let text = |text: &str| TEXT.fill(text.as_bytes());
         let choice = b"\x80\0\x02\x05index\x22\x07choices\x68";
         let cases: Vec<SetCase> = vec![
             (b"\x43", NUMBERS, number(2.5), Ok(&[1, 2, 0x40, 0x04, 0, 0, 0, 0, 0, 0])),
@@ -474,7 +474,7 @@ mod tests {
             (b"\x82", NUMBERS, number(1.0), Err(PutFault::Kind)),
         ];
         for (kind, shape, bytes, expected) in cases {
-            assert_eq!(written(kind, shape, &bytes), expected.map(<[u8]>::to_vec), "{kind:?} {bytes:?}");
+            assert_eq!(put_bytes(kind, shape, &bytes), expected.map(<[u8]>::to_vec), "{kind:?} {bytes:?}");
         }
     }
 
@@ -482,13 +482,13 @@ mod tests {
         #[test]
         fn a_value_that_is_set_is_read_back(number: f64, code in prop::sample::select(vec![0x43u8, 0x4b])) {
             let bytes = number.to_le_bytes();
-            let body = written(&[code], NUMBERS, &bytes).expect("a double");
+            let body = put_bytes(&[code], NUMBERS, &bytes).expect("a double");
             prop_assert_eq!(read(NUMBERS, &[code], &body[2..]).bytes(), Some(bytes.to_vec()));
         }
 
         #[test]
         fn any_setting_is_written_or_refused(kind in prop::sample::select(vec![0u8, 0x20, 0x23, 0x27, 0x42, 0x60, 0x28, 0x68]), bytes: Vec<u8>, is_text: bool) {
-            let _ = written(&[kind], if is_text { TEXT } else { NUMBERS }, &bytes);
+            let _ = put_bytes(&[kind], if is_text { TEXT } else { NUMBERS }, &bytes);
         }
     }
 }

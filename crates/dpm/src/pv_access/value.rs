@@ -125,7 +125,7 @@ pub fn read<'a>(
     registry: &mut TypeRegistry,
     mut visit: impl FnMut(u32, PvaField<'a>),
 ) -> Result<(), PvaFault> {
-    let steps = input.left().saturating_add(MOST_NODES as usize);
+    let steps = input.unread_bytes().saturating_add(MOST_NODES as usize);
     let mut reader = ValueReader { input, registry, steps };
     reader.structure(of, 0, bits, &mut visit)
 }
@@ -151,7 +151,7 @@ impl<'a> ValueReader<'a, '_> {
         for (_, field) in &of.fields {
             match field {
                 PvaType::Structure(inner) => self.structure(inner, bit, bits, visit)?,
-                field if bits.is_none_or(|bits| bits.has(bit)) => visit(bit, self.field(field, 0)?),
+                field if bits.is_none_or(|bits| bits.has(bit)) => visit(bit, self.read_field(field, 0)?),
                 _ => {}
             }
             bit += field.bits();
@@ -160,7 +160,7 @@ impl<'a> ValueReader<'a, '_> {
     }
 
     /// Reads a value that is in the message as a whole.
-    fn field(&mut self, of: &PvaType, depth: u8) -> Result<PvaField<'a>, PvaFault> {
+    fn read_field(&mut self, of: &PvaType, depth: u8) -> Result<PvaField<'a>, PvaFault> {
         if depth > DEEPEST {
             return Err(PvaFault("its values are nested too deeply"));
         }
@@ -170,14 +170,14 @@ impl<'a> ValueReader<'a, '_> {
             PvaType::Array(scalar, extent) => return self.array(*scalar, *extent),
             PvaType::Structure(of) => {
                 for (_, field) in &of.fields {
-                    self.field(field, depth + 1)?;
+                    self.read_field(field, depth + 1)?;
                 }
             }
             PvaType::Union(of) => self.union(of, depth)?,
             PvaType::Variant => self.variant(depth)?,
             PvaType::StructureArray(inner) => {
                 let inner = PvaType::Structure(inner.clone());
-                self.elements(|reader| reader.field(&inner, depth + 1).map(drop))?;
+                self.elements(|reader| reader.read_field(&inner, depth + 1).map(drop))?;
             }
             PvaType::UnionArray(inner) => self.elements(|reader| reader.union(inner, depth + 1))?,
             PvaType::VariantArray => self.elements(|reader| reader.variant(depth + 1))?,
@@ -201,7 +201,7 @@ impl<'a> ValueReader<'a, '_> {
                 for _ in 0..many {
                     self.input.text()?;
                 }
-                let read = whole.left() - self.input.left();
+                let read = whole.unread_bytes() - self.input.unread_bytes();
                 *self.input = whole;
                 read
             }
@@ -222,12 +222,12 @@ impl<'a> ValueReader<'a, '_> {
     fn union(&mut self, of: &PvaFields, depth: u8) -> Result<(), PvaFault> {
         let Some(chosen) = self.input.selector()? else { return Ok(()) };
         let (_, chosen) = of.fields.get(chosen).ok_or(PvaFault("its union has no such field"))?;
-        self.field(chosen, depth + 1).map(drop)
+        self.read_field(chosen, depth + 1).map(drop)
     }
 
     fn variant(&mut self, depth: u8) -> Result<(), PvaFault> {
         match PvaType::read(self.input, self.registry)? {
-            Some(of) => self.field(&of, depth + 1).map(drop),
+            Some(of) => self.read_field(&of, depth + 1).map(drop),
             None => Ok(()),
         }
     }
@@ -269,7 +269,7 @@ mod tests {
                 found.push((bit, element));
             }
         })?;
-        Ok((found, input.left()))
+        Ok((found, input.unread_bytes()))
     }
 
     #[test]

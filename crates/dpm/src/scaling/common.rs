@@ -117,7 +117,7 @@ impl CommonTransform {
     }
 
     /// Returns the first seven constants; missing ones are 0.
-    pub(super) fn padded(&self) -> [f64; 7] {
+    pub(super) fn first_constants(&self) -> [f64; 7] {
         let mut padded = [0.0; 7];
         for (place, constant) in padded[1..].iter_mut().zip(&self.constants) {
             *place = *constant;

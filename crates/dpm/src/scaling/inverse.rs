@@ -33,7 +33,7 @@ fn unscale(common: &CommonTransform, y: f64, limits: (f64, f64)) -> Result<f64, 
 
 /// Returns the values that may scale to `y`; none if the transform has no inverse in closed form.
 fn closed_form(common: &CommonTransform, y: f64) -> Vec<f64> {
-    let c = common.padded();
+    let c = common.first_constants();
     match common.index {
         0 | 80 => vec![y],
         2 | 40 => vec![(y - c[3]) * c[2] / c[1]],

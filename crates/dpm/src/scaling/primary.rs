@@ -45,7 +45,7 @@ pub fn scale(index: u16, length: usize, raw: i32) -> Result<f64, Status> {
         44 => f64::from((0..7).rev().fold(0, |number, digit| number * 10 + (raw >> (4 * digit) & 15))),
         46 => f64::from(raw as u32),
         48 => f64::from(float) / 0.036,
-        50 => limited(float, -10.24, 10.235),
+        50 => limit(float, -10.24, 10.235),
         52 => match length {
             2 => f64::from((raw as i16).swap_bytes()),
             4 => f64::from(raw.swap_bytes()),
@@ -78,8 +78,8 @@ pub fn scale(index: u16, length: usize, raw: i32) -> Result<f64, Status> {
         72 => need(2).map(|()| (word - 32768.0) / 3200.0)?,
         74 => need(2).map(|()| x * 0.00064088)?,
         76 => need(4).map(|()| f64::from(swapped_words(raw)))?,
-        78 => limited(float, 0.0, 5.0),
-        80 => limited(float, 0.0, 10.0),
+        78 => limit(float, 0.0, 5.0),
+        80 => limit(float, 0.0, 10.0),
         82 => {
             need(2)?;
             if raw & 0xf000 != 0 {
@@ -249,7 +249,7 @@ fn decade(value: f64) -> Result<i32, Status> {
     Ok(0xc000 | power << 10 | (value / 10f64.powi(power)) as i32)
 }
 
-fn limited(float: f32, low: f64, high: f64) -> f64 {
+fn limit(float: f32, low: f64, high: f64) -> f64 {
     // `clamp` leaves NaN as it is.
     f64::from(float).clamp(low, high)
 }

@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a boolean, which is the byte `70` or `71`.
-    pub(super) fn boolean(&mut self) -> Result<bool, SddError> {
+    pub(super) fn read_boolean(&mut self) -> Result<bool, SddError> {
         match self.byte()? {
             FALSE => Ok(false),
             TRUE => Ok(true),

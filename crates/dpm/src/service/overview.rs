@@ -197,8 +197,8 @@ fn late(glance: &EntryGlance) -> u64 {
 impl DeviceLine {
     fn of(database: &Database, glance: &EntryGlance) -> Option<Self> {
         let wanted = glance.wanted;
-        let device = database.numbered(wanted.device)?;
-        let property = Property::numbered(wanted.property)?;
+        let device = database.by_number(wanted.device)?;
+        let property = Property::from_number(wanted.property)?;
         let place = device.place(property)?;
         let mut request = device.name.clone();
         if property != Property::Reading {
@@ -219,7 +219,7 @@ impl DeviceLine {
             When::Changed(millis) => write!(request, "@q,{millis}"),
             When::Clock { number, clock, delay } => write!(request, "@e,{number:X},{},{delay}", clock.letter()),
             When::State { device, value, delay, comparison } => {
-                let name = database.numbered(*device).map_or_else(|| device.to_string(), |device| device.name.clone());
+                let name = database.by_number(*device).map_or_else(|| device.to_string(), |device| device.name.clone());
                 write!(request, "@s,{name},{value},{delay},{}", comparison.sign())
             }
         };

@@ -37,7 +37,7 @@ impl Dpm {
         if source.logger().is_some_and(|logger| !self.is_logger(logger)) {
             return Err(Status::NO_NODE);
         }
-        let wanted = source.wanted(now.unix_millis).ok_or(Status::INVALID_DATASOURCE)?;
+        let wanted = source.selection(now.unix_millis).ok_or(Status::INVALID_DATASOURCE)?;
         Ok(HistoryQuestion { name: recorder::name(request), event: recorder::event(&request.event), wanted })
     }
 
@@ -51,7 +51,7 @@ impl Dpm {
     /// Handles an answer of the archive.
     pub fn take_answer(&mut self, ticket: HistoryTicket, answer: HistoryAnswer, now: Moment) {
         self.outlets.now = now;
-        let next = self.outlets.questions.answered(ticket.number);
+        let next = self.outlets.questions.close(ticket.number);
         self.outlets.take_played(ticket, answer);
         if let Some(next) = next {
             if let Some(list) = self.outlets.lists.get_mut(next) {

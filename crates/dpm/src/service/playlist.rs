@@ -51,7 +51,7 @@ impl Questions {
     }
 
     /// Closes a question that was answered. Returns the list that may ask now.
-    pub(super) fn answered(&mut self, number: u64) -> Option<usize> {
+    pub(super) fn close(&mut self, number: u64) -> Option<usize> {
         let address = self.asked.remove(&number)?;
         let (count, waiting) = self.addresses.get_mut(&address)?;
         *count -= 1;

@@ -30,7 +30,7 @@ impl Dpm {
         };
         let rest = command.rest;
         match command.code {
-            1 | 16 | 21 | 23 => self.connected(client, &command),
+            1 | 16 | 21 | 23 => self.handle_connect(client, &command),
             2 => {
                 let status = self.rename(client, rest);
                 self.acknowledge(
@@ -47,9 +47,9 @@ impl Dpm {
                     self.close_list(list);
                 }
             }
-            5 | 18 => self.requested(client, &command, now),
+            5 | 18 => self.handle_request(client, &command, now),
             7 => self.acknowledge(client, 3, Status::NO_SUCH, &[0, 0]),
-            8 => self.cancelled(client, rest),
+            8 => self.handle_cancel(client, rest),
             9 | 19 => self.acknowledge(client, 0, Status::IVM, &[]),
             10 => self.acknowledge(client, 0, Status::REQREJ, &[]),
             11 => {
@@ -81,7 +81,7 @@ impl Dpm {
         Ok(())
     }
 
-    fn connected(&mut self, client: ClientKey, command: &RawCommand<'_>) {
+    fn handle_connect(&mut self, client: ClientKey, command: &RawCommand<'_>) {
         // A client without a name gets one like those of acnetd: % and a port number.
         let given = Rad50::parse(&format!("%{:05}", client % 100_000)).unwrap_or_default();
         let name = if command.handle == Rad50::default() { given } else { command.handle };
@@ -119,7 +119,7 @@ impl Dpm {
         }
     }
 
-    fn requested(&mut self, client: ClientKey, command: &RawCommand<'_>, now: Moment) {
+    fn handle_request(&mut self, client: ClientKey, command: &RawCommand<'_>, now: Moment) {
         let head = if command.code == 18 { 12 } else { 8 };
         let Some(body) = command.rest.get(head..) else { return self.acknowledge(client, 2, Status::ARG, &[0; 2]) };
         let [t0, t1, t2, t3, n0, n1, f0, f1, ..] = *command.rest else { return };
@@ -264,7 +264,7 @@ impl Dpm {
     }
 
     /// Handles a client's cancellation of a request.
-    fn cancelled(&mut self, client: ClientKey, rest: &[u8]) {
+    fn handle_cancel(&mut self, client: ClientKey, rest: &[u8]) {
         let Some(message) = rest.first_chunk().map(|id| u16::from_be_bytes(*id)) else {
             return self.acknowledge(client, 0, Status::ARG, &[]);
         };

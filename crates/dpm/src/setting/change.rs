@@ -66,10 +66,10 @@ pub fn change(target: &FoundTarget, value: &WantedValue) -> Result<(usize, Devic
             let bytes = match value {
                 WantedValue::Raw(bytes) => bytes.clone(),
                 WantedValue::Scaled(numbers) => {
-                    command(ControlCommand::numbered(&control.commands, one(numbers)?)?, &control.place)?
+                    command(ControlCommand::by_number(&control.commands, one(numbers)?)?, &control.place)?
                 }
                 WantedValue::Text(texts) => {
-                    command(ControlCommand::named(&control.commands, &one(texts)?)?, &control.place)?
+                    command(ControlCommand::by_text(&control.commands, &one(texts)?)?, &control.place)?
                 }
             };
             let place = &control.place;

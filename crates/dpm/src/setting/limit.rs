@@ -51,7 +51,7 @@ fn number(scaling: &Scaling, limits: &PropertyLimits, bytes: &[u8]) -> Result<()
         own.is_ok_and(|own| bytes.starts_with(&own))
     };
     match limits.check(scaling.to_common(bytes)?) {
-        Err(_) if limits.named().any(|named| limits.check(named).is_ok() && is_it(named)) => Ok(()),
+        Err(_) if limits.numbers().any(|named| limits.check(named).is_ok() && is_it(named)) => Ok(()),
         checked => checked,
     }
 }

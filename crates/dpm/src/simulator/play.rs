@@ -350,14 +350,14 @@ mod tests {
     }
 
     fn item(database: &Database, name: &str, property: Property) -> DeviceItem {
-        let device = database.named(name).expect("a device");
+        let device = database.by_name(name).expect("a device");
         let place = device.place(property).expect("a property");
         let (ssdn, length) = (place.ssdn, place.size);
         DeviceItem { device: device.index, property: property.index(), ssdn, length, offset: 0 }
     }
 
     /// Returns what a device says, without its status.
-    fn played(player: &mut Player, item: &DeviceItem, millis: u64) -> Vec<u8> {
+    fn play(player: &mut Player, item: &DeviceItem, millis: u64) -> Vec<u8> {
         let mut body = Vec::new();
         player.play(item, millis, &mut body).expect("an answer");
         body.split_off(2)
@@ -370,12 +370,12 @@ mod tests {
         let database = database(script).expect("a good file");
         let mut player = Player::new(&database);
         let reading = item(&database, "M:FLOAT", Property::Reading);
-        let bytes = played(&mut player, &reading, 2000);
+        let bytes = play(&mut player, &reading, 2000);
         let floats: Vec<f32> =
             bytes.chunks_exact(4).map(|float| f32::from_le_bytes([float[0], float[1], float[2], float[3]])).collect();
         assert_eq!(floats, [3.5, 3.5625]);
         let alarm = item(&database, "M:FLOAT", Property::Analog);
-        let mut is_bad = |millis| AlarmBlock::read(&played(&mut player, &alarm, millis)).expect("a block").is_bad();
+        let mut is_bad = |millis| AlarmBlock::read(&play(&mut player, &alarm, millis)).expect("a block").is_bad();
         assert_eq!([is_bad(2000), is_bad(6000)], [false, true]);
     }
 
@@ -395,14 +395,14 @@ mod tests {
             let [control, status, digital, reading] =
                 [Property::Control, Property::Status, Property::Digital, Property::Reading]
                     .map(|property| item(&database, "M:SWITCH", property));
-            assert_eq!(played(&mut player, &reading, 0), *b"COOLING\0");
-            assert_eq!(word(&played(&mut player, &status, 0)), STATUS);
+            assert_eq!(play(&mut player, &reading, 0), *b"COOLING\0");
+            assert_eq!(word(&play(&mut player, &status, 0)), STATUS);
             let words = off_on_remote.map(|value| {
                 assert_eq!(player.set(&control, &value.to_le_bytes()), Status::SUCCESS);
-                word(&played(&mut player, &status, 0))
+                word(&play(&mut player, &status, 0))
             });
             assert_eq!(words, seen, "{keys}");
-            let alarm = AlarmBlock::read(&played(&mut player, &digital, 0)).expect("a block");
+            let alarm = AlarmBlock::read(&play(&mut player, &digital, 0)).expect("a block");
             assert_eq!((alarm.bits(), alarm.is_bad()), ((4, 4), !is_good), "{keys}");
         }
     }

@@ -87,7 +87,7 @@ impl Simulator {
         retrieval: Retrieval,
         now: Moment,
     ) -> Result<Vec<u8>, Status> {
-        let snapshot = self.named(key.0, header, retrieval.name)?;
+        let snapshot = self.by_name(key.0, header, retrieval.name)?;
         let place = usize::from(retrieval.item).checked_sub(1).ok_or(Status::FTP_NO_SUCH_DEVICE)?;
         if snapshot.stage(now.millis).0 != Status::SUCCESS {
             return Err(Status::FTP_NOTRDY);
@@ -118,7 +118,7 @@ impl Simulator {
     /// Takes a snapshot again, or starts returning its points again.
     pub(super) fn control(&mut self, key: StreamKey, header: AcnetHeader, control: SnapshotControl, now: Moment) {
         let clock = Arc::clone(&self.clock);
-        let found = self.named(key.0, header, control.name);
+        let found = self.by_name(key.0, header, control.name);
         let status = found.as_ref().err().copied().unwrap_or_default();
         let again = found.ok().map(|snapshot| {
             if control.restarts {
@@ -178,7 +178,7 @@ impl Simulator {
     }
 
     /// Returns the snapshot that a requester knows by this name.
-    fn named(&mut self, from: SocketAddr, header: AcnetHeader, name: Rad50) -> Result<&mut Snapshot, Status> {
+    fn by_name(&mut self, from: SocketAddr, header: AcnetHeader, name: Rad50) -> Result<&mut Snapshot, Status> {
         let mut of_requester = self.snapshots.iter_mut();
         let found = of_requester.find(|((address, client, _), snapshot)| {
             *address == from

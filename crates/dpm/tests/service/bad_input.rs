@@ -6,7 +6,7 @@ use rookery_dpm::service::{CloseClient, ServiceOptions};
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
-use crate::world::{ServiceWorld, framed, front_end_address, numbers, statuses};
+use crate::world::{ServiceWorld, frame, front_end_address, numbers, statuses};
 
 #[test]
 fn greetings_that_mean_nothing_are_refused() {
@@ -122,8 +122,8 @@ proptest! {
         let mut world = ServiceWorld::new(DEMO);
         let client = world.client();
         let add = request::AddToList { list_id: client.list_id, ref_id: 1, drf_request: "G:COUNTR@I".into() };
-        let mut stream = framed(&add.into());
-        stream.extend(framed(&request::StartList { list_id: client.list_id, model: None }.into()));
+        let mut stream = frame(&add.into());
+        stream.extend(frame(&request::StartList { list_id: client.list_id, model: None }.into()));
         let mut rest = stream.as_slice();
         for cut in cuts {
             let (piece, after) = rest.split_at(cut.min(rest.len()));

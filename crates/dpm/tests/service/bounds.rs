@@ -7,7 +7,7 @@ use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
-use crate::world::{ServiceWorld, framed, front_end_address, infos, numbers, statuses};
+use crate::world::{ServiceWorld, frame, front_end_address, infos, numbers, statuses};
 
 #[test]
 fn connections_are_counted_by_address_and_all_together() {
@@ -69,7 +69,7 @@ fn a_frame_that_is_never_ended_closes_its_connection() {
         client
     };
     let (slow, steady, idle) = (connect(&mut world), connect(&mut world), connect(&mut world));
-    let start = framed(&request::StartList { list_id: 4097, model: None }.into());
+    let start = frame(&request::StartList { list_id: 4097, model: None }.into());
     for second in 0..29 {
         world.send(slow, &[0, 0, 1][..usize::from(second < 3)]).expect("so far");
         // Each piece ends a frame and begins another.
@@ -198,7 +198,7 @@ fn a_million_requests_in_a_list_are_refused_by_name_and_harm_nobody() {
     let mut batch = Vec::new();
     for ref_id in 0..1_000_000 {
         let drf_request = format!("B:ARRAY[{}]@p,1000", ref_id % 16);
-        batch.extend(framed(&request::AddToList { list_id: client.list_id, ref_id, drf_request }.into()));
+        batch.extend(frame(&request::AddToList { list_id: client.list_id, ref_id, drf_request }.into()));
         if batch.len() > 60_000 {
             world.send(client.key, &std::mem::take(&mut batch)).expect("the connection stays");
             for reply in world.replies(&client) {
@@ -264,7 +264,7 @@ fn requests_of_a_client_that_never_reads_are_left_unread() {
     }
     world.replies(&client);
     world.stuck.push(client.key);
-    let start = framed(&request::StartList { list_id: client.list_id, model: None }.into());
+    let start = frame(&request::StartList { list_id: client.list_id, model: None }.into());
     // Input that arrives in one piece isn't processed all at once.
     world.send(client.key, &start.repeat(1000)).expect("the connection stays");
     assert!(!world.dpm.wants_input(client.key));
@@ -285,7 +285,7 @@ fn unknown_messages_unknown_fields_and_false_lengths_are_only_reported() {
     world.add(&client, 1, "G:COUNTR@p,1000");
     world.start(&client);
     world.replies(&client);
-    let stop = framed(&request::StopList { list_id: client.list_id }.into());
+    let stop = frame(&request::StopList { list_id: client.list_id }.into());
     let changed = |at: usize, byte: u8| {
         let mut frame = stop.clone();
         frame[at] = byte;

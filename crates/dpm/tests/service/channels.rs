@@ -34,13 +34,13 @@ impl CircuitServers<'_> {
     /// Answers all searches as the host, and opens the circuit.
     fn find(world: &mut ServiceWorld) -> CircuitServers<'_> {
         answer_searches(world, HOST, u32::MAX);
-        let link = connected(world, HOST).expect("a circuit");
+        let link = connect(world, HOST).expect("a circuit");
         CircuitServers { world, link }
     }
 
     /// Returns the messages that were sent on the circuit since the last call.
-    fn sent(&mut self) -> Vec<(ChannelHeader, Vec<u8>)> {
-        sent(self.world, self.link)
+    fn take_sent(&mut self) -> Vec<(ChannelHeader, Vec<u8>)> {
+        take_sent(self.world, self.link)
     }
 
     fn say(&mut self, header: ChannelHeader, payload: &[u8]) {
@@ -57,7 +57,7 @@ impl CircuitServers<'_> {
 
     /// Creates all requested channels, each with its client's number as the server's.
     fn create(&mut self, native: Native, count: u32) -> Vec<u32> {
-        let asked = self.sent().into_iter().filter(|(header, _)| header.command == command::CREATE_CHAN);
+        let asked = self.take_sent().into_iter().filter(|(header, _)| header.command == command::CREATE_CHAN);
         let asked: Vec<u32> = asked.map(|(header, _)| header.first).collect();
         for cid in &asked {
             let command = command::CREATE_CHAN;
@@ -86,7 +86,7 @@ fn double(severity: u16, numbers: &[f64]) -> Vec<u8> {
 
 /// Answers searches by datagram, from one host and naming another.
 fn answer_searches(world: &mut ServiceWorld, from: &str, named: u32) -> usize {
-    let searches: Vec<u32> = searched(world).into_iter().map(|(_, cid)| cid).collect();
+    let searches: Vec<u32> = take_searches(world).into_iter().map(|(_, cid)| cid).collect();
     for cid in &searches {
         let mut answer = Vec::new();
         let command = command::SEARCH;
@@ -99,7 +99,7 @@ fn answer_searches(world: &mut ServiceWorld, from: &str, named: u32) -> usize {
 }
 
 /// Returns the names and numbers that were searched for by datagram.
-fn searched(world: &mut ServiceWorld) -> Vec<(String, u32)> {
+fn take_searches(world: &mut ServiceWorld) -> Vec<(String, u32)> {
     let mut found = Vec::new();
     world.goes.retain(|goes| {
         let Goes::Datagram(to, bytes) = goes else { return true };
@@ -114,7 +114,7 @@ fn searched(world: &mut ServiceWorld) -> Vec<(String, u32)> {
 }
 
 /// Opens the connection to a server, if the service wants one.
-fn connected(world: &mut ServiceWorld, server: &str) -> Option<LinkNumber> {
+fn connect(world: &mut ServiceWorld, server: &str) -> Option<LinkNumber> {
     let server = server.parse().expect("an address");
     let link = world.goes.iter().find_map(|goes| match goes {
         Goes::Connect(link, to) if *to == server => Some(*link),
@@ -127,7 +127,7 @@ fn connected(world: &mut ServiceWorld, server: &str) -> Option<LinkNumber> {
     Some(link)
 }
 
-fn sent(world: &mut ServiceWorld, link: LinkNumber) -> Vec<(ChannelHeader, Vec<u8>)> {
+fn take_sent(world: &mut ServiceWorld, link: LinkNumber) -> Vec<(ChannelHeader, Vec<u8>)> {
     let mut bytes = Vec::new();
     world.goes.retain(|goes| match goes {
         Goes::Bytes(to, more) if *to == link => {
@@ -157,11 +157,11 @@ fn a_variable_is_searched_for_and_monitored_once_for_all() {
     let mut world = ServiceWorld::new(DEVICES);
     let readers: Vec<TcpClient> = (0..20).map(|_| reader(&mut world, "E:BEAM@Q,100")).collect();
     let periodic = reader(&mut world, "E:BEAM@P,500");
-    assert_eq!(searched(&mut world).len(), 1, "one search");
+    assert_eq!(take_searches(&mut world).len(), 1, "one search");
     world.pass(200);
     let mut servers = CircuitServers::find(&mut world);
     let [cid] = servers.create(Native::Double, 1)[..] else { panic!("one channel") };
-    assert_eq!(commands(&servers.sent()), [command::EVENT_ADD]);
+    assert_eq!(commands(&servers.take_sent()), [command::EVENT_ADD]);
     servers.update(cid, 0, 1.5);
     for client in readers.iter().chain([&periodic]) {
         assert_eq!(numbers(&world.replies(client), 1), [1.5]);
@@ -197,7 +197,7 @@ fn a_single_reading_asks_the_server() {
     let client = reader(&mut world, "E:WAVE[1:2]@I");
     let mut servers = CircuitServers::find(&mut world);
     servers.create(Native::Double, 100);
-    let asked = servers.sent();
+    let asked = servers.take_sent();
     assert_eq!(commands(&asked), [command::READ_NOTIFY]);
     assert_eq!(asked[0].0.count, 4, "no more than the property has");
     let header = ChannelHeader { first: NORMAL, ..asked[0].0 };
@@ -223,7 +223,7 @@ fn a_variable_that_no_server_has_is_reported_and_searched_for_ever_less_often() 
     let mut searches = 0;
     for _ in 0..60 {
         world.pass(1000);
-        searches += searched(&mut world).len();
+        searches += take_searches(&mut world).len();
     }
     assert!((10..=16).contains(&searches), "{searches}");
     let told = statuses(&world.replies(&client), 1);
@@ -256,9 +256,9 @@ fn a_silent_server_gets_an_echo_request_and_is_given_up() {
     let mut servers = CircuitServers::find(&mut world);
     let cid = servers.create(Native::Double, 1)[0];
     servers.update(cid, 0, 1.0);
-    servers.sent();
+    servers.take_sent();
     servers.world.pass(16_000);
-    assert_eq!(commands(&servers.sent()), [command::ECHO]);
+    assert_eq!(commands(&servers.take_sent()), [command::ECHO]);
     let (link, world) = (servers.link, servers.world);
     world.pass(6000);
     assert!(world.goes.contains(&Goes::Refuse(link, "its server does not answer")));
@@ -275,16 +275,16 @@ fn strangers_cannot_redirect_us_to_other_hosts() {
     // A stranger may name itself: servers are not listed one by one.
     world.pass(200);
     answer_searches(&mut world, STRANGER, u32::MAX);
-    assert!(connected(&mut world, STRANGER).is_some());
+    assert!(connect(&mut world, STRANGER).is_some());
 }
 
 #[test]
 fn name_servers_may_name_other_hosts() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@Q,100");
-    let names = connected(&mut world, "10.1.0.7:5064").expect("a name server");
+    let names = connect(&mut world, "10.1.0.7:5064").expect("a name server");
     world.pass(200);
-    let asked: Vec<u32> = sent(&mut world, names)
+    let asked: Vec<u32> = take_sent(&mut world, names)
         .iter()
         .filter(|(header, _)| header.command == command::SEARCH)
         .map(|(header, _)| header.second)
@@ -296,7 +296,7 @@ fn name_servers_may_name_other_hosts() {
     let now = world.moment();
     world.dpm.link(LinkNetwork::ChannelAccess, Came::Bytes(names, &answer), now);
     world.pass(0);
-    let link = connected(&mut world, HOST).expect("the host that it named");
+    let link = connect(&mut world, HOST).expect("the host that it named");
     let mut servers = CircuitServers { world: &mut world, link };
     let cid = servers.create(Native::Double, 1)[0];
     servers.update(cid, 0, 4.0);
@@ -338,7 +338,7 @@ fn nothing_that_a_hostile_server_says_harms_others() {
         world.pass(1000);
         // Regardless of how that circuit ended, a good server's value arrives.
         answer_searches(&mut world, HOST, u32::MAX);
-        let link = connected(&mut world, HOST).unwrap_or(before);
+        let link = connect(&mut world, HOST).unwrap_or(before);
         let mut servers = CircuitServers { world: &mut world, link };
         let made = servers.create(Native::Double, 1);
         let cid = made.first().copied().unwrap_or(1);
@@ -403,33 +403,33 @@ fn a_setting_is_sent_once_within_what_the_server_allows() {
     set(&mut world, &client, 7.0);
     let mut servers = CircuitServers::find(&mut world);
     servers.create(Native::Double, 1);
-    let asked = servers.sent();
+    let asked = servers.take_sent();
     assert_eq!(commands(&asked), [command::READ_NOTIFY], "its limits come first");
     let mut limits = vec![0; 16];
     for number in [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 10.0, -10.0, 1.0f64] {
         limits.extend_from_slice(&number.to_be_bytes());
     }
     servers.say(ChannelHeader { first: NORMAL, ..asked[0].0 }, &limits);
-    let written = servers.sent();
+    let written = servers.take_sent();
     assert_eq!(commands(&written), [command::WRITE_NOTIFY]);
     assert_eq!(written[0].1, 7.0f64.to_be_bytes());
     servers.say(ChannelHeader { first: NORMAL, ..written[0].0 }, &[]);
     let link = servers.link;
-    assert_eq!(settled(&mut world, &client), [Status::SUCCESS]);
+    assert_eq!(outcomes(&mut world, &client), [Status::SUCCESS]);
     set(&mut world, &client, 11.0);
-    assert_eq!(settled(&mut world, &client), [Status::RANGE]);
-    assert!(sent(&mut world, link).is_empty(), "what it would have set to 10 was not sent");
+    assert_eq!(outcomes(&mut world, &client), [Status::RANGE]);
+    assert!(take_sent(&mut world, link).is_empty(), "what it would have set to 10 was not sent");
     // The circuit is lost before the answer, so the device may have been set.
     set(&mut world, &client, 8.0);
-    assert_eq!(commands(&sent(&mut world, link)), [command::WRITE_NOTIFY]);
+    assert_eq!(commands(&take_sent(&mut world, link)), [command::WRITE_NOTIFY]);
     let now = world.moment();
     world.dpm.link(LinkNetwork::ChannelAccess, Came::Down(link), now);
     world.pass(0);
-    assert_eq!(settled(&mut world, &client), [Status::UTIME]);
+    assert_eq!(outcomes(&mut world, &client), [Status::UTIME]);
     // No server has the variable any more, so it was not set.
     set(&mut world, &client, 9.0);
     world.pass(6000);
-    assert_eq!(settled(&mut world, &client), [Status::NODE_DOWN]);
+    assert_eq!(outcomes(&mut world, &client), [Status::NODE_DOWN]);
 }
 
 #[test]
@@ -440,7 +440,7 @@ fn a_setting_without_write_access_is_refused() {
     set(&mut world, &client, 7.0);
     let mut servers = CircuitServers::find(&mut world);
     let cid = {
-        let asked = servers.sent().into_iter().find(|(header, _)| header.command == command::CREATE_CHAN);
+        let asked = servers.take_sent().into_iter().find(|(header, _)| header.command == command::CREATE_CHAN);
         asked.expect("a channel").0.first
     };
     let mut bytes = Vec::new();
@@ -450,7 +450,7 @@ fn a_setting_without_write_access_is_refused() {
     ChannelHeader { command: command::CREATE_CHAN, data_type: native, count: 1, first: cid, second: 5 }
         .write(&[], &mut bytes);
     servers.bytes(&bytes);
-    assert_eq!(settled(&mut world, &client), [Status::PRIV]);
+    assert_eq!(outcomes(&mut world, &client), [Status::PRIV]);
 }
 
 pub fn set(world: &mut ServiceWorld, client: &TcpClient, number: f64) {
@@ -459,9 +459,9 @@ pub fn set(world: &mut ServiceWorld, client: &TcpClient, number: f64) {
     world.pass(0);
 }
 
-pub fn settled(world: &mut ServiceWorld, client: &TcpClient) -> Vec<Status> {
+pub fn outcomes(world: &mut ServiceWorld, client: &TcpClient) -> Vec<Status> {
     let replies = world.replies(client);
-    settings::settled(&replies).into_iter().map(|(_, status)| status).collect()
+    settings::outcomes(&replies).into_iter().map(|(_, status)| status).collect()
 }
 
 mod any_bytes {

@@ -11,7 +11,7 @@ use crate::world::ServiceWorld;
 
 #[test]
 fn single_readings_are_all_answered_and_end_the_stream() {
-    let mut world = ServiceWorld::new(DEMO).recorded();
+    let mut world = ServiceWorld::new(DEMO).with_archive();
     let key = read(
         &mut world,
         &["M:OUTTMP@I", "B:ARRAY[0:3]@I", "Z:NOSUCH@I", "M|OUTTMP@I", "#ROLE:x", "M:OUTTMP@", "Z:CUBE_X.SETTING@N"],
@@ -78,7 +78,7 @@ fn a_temporary_failure_does_not_end_the_stream() {
 
 #[test]
 fn history_and_plots_are_many_readings_of_one_message() {
-    let mut world = ServiceWorld::new(DEMO).recorded();
+    let mut world = ServiceWorld::new(DEMO).with_archive();
     world.pass(10_000);
     let key = read(&mut world, &["M:OUTTMP<-LOGGERDURATION:5000", "B:ARRAY[0:3]<-LOGGERDURATION:7000"]);
     assert!(world.dpm.is_served(key));

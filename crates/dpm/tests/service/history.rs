@@ -13,7 +13,7 @@ const START: i64 = 1_700_000_000_000;
 
 #[test]
 fn recorded_readings_arrive_in_pieces_and_an_empty_one_ends_them() {
-    let mut world = ServiceWorld::new(&format!("{DEMO}\n[[record]]\nrequest = 'G:COUNTR@P,100'\n")).recorded();
+    let mut world = ServiceWorld::new(&format!("{DEMO}\n[[record]]\nrequest = 'G:COUNTR@P,100'\n")).with_archive();
     world.pass(60_000);
     let client = world.client();
     world.add(&client, 1, &format!("G:COUNTR<-LOGGER:{START}:{}", START + 60_000));
@@ -35,7 +35,7 @@ fn recorded_readings_arrive_in_pieces_and_an_empty_one_ends_them() {
 
 #[test]
 fn a_reading_that_is_shown_and_recorded_is_read_once() {
-    let mut world = ServiceWorld::new(DEMO).recorded();
+    let mut world = ServiceWorld::new(DEMO).with_archive();
     world.pass(100);
     let asked = world.simulator.requests();
     let client = world.client();
@@ -48,7 +48,7 @@ fn a_reading_that_is_shown_and_recorded_is_read_once() {
 
 #[test]
 fn arrays_come_one_by_one_with_microseconds() {
-    let mut world = ServiceWorld::new(DEMO).recorded();
+    let mut world = ServiceWorld::new(DEMO).with_archive();
     world.pass(11_000);
     let client = world.client();
     world.add(&client, 1, "B:ARRAY[0:3]<-LOGGERDURATION:7000");
@@ -66,7 +66,7 @@ fn arrays_come_one_by_one_with_microseconds() {
 
 #[test]
 fn the_reading_nearest_to_a_time_is_an_ordinary_one() {
-    let mut world = ServiceWorld::new(DEMO).recorded();
+    let mut world = ServiceWorld::new(DEMO).with_archive();
     world.pass(30_500);
     let client = world.client();
     let second = START / 1000;
@@ -88,7 +88,7 @@ fn the_reading_nearest_to_a_time_is_an_ordinary_one() {
 
 #[test]
 fn only_requests_for_unrecorded_readings_get_a_status() {
-    let mut world = ServiceWorld::new(DEMO).recorded();
+    let mut world = ServiceWorld::new(DEMO).with_archive();
     world.pass(5000);
     let client = world.client();
     for (ref_id, drf, expected) in [
@@ -122,7 +122,7 @@ fn only_requests_for_unrecorded_readings_get_a_status() {
 fn a_client_that_does_not_read_makes_nothing_pile_up() {
     let options = ServiceOptions { queue: 60_000, ..ServiceOptions::default() };
     let database = format!("{DEMO}\n[[record]]\nrequest = 'G:COUNTR@P,100'\n");
-    let mut world = ServiceWorld::with(&database, options).recorded();
+    let mut world = ServiceWorld::with(&database, options).with_archive();
     world.pass(1_000_000);
     let client = world.client();
     world.add(&client, 1, &format!("G:COUNTR<-LOGGER:0:{}", i64::MAX));
@@ -142,7 +142,7 @@ fn a_client_that_does_not_read_makes_nothing_pile_up() {
 
 #[test]
 fn a_stopped_list_plays_no_more() {
-    let mut world = ServiceWorld::new(DEMO).recorded();
+    let mut world = ServiceWorld::new(DEMO).with_archive();
     world.pass(5000);
     let client = world.client();
     world.slow_archive = true;
@@ -169,7 +169,7 @@ fn a_stopped_list_plays_no_more() {
 
 #[test]
 fn a_new_database_changes_what_is_recorded() {
-    let mut world = ServiceWorld::new(DEMO).recorded();
+    let mut world = ServiceWorld::new(DEMO).with_archive();
     world.pass(2500);
     let read = |text: &str| std::sync::Arc::new(rookery_dpm::database::Database::read(text).expect("a good file"));
     let changed = DEMO.replace("M:OUTTMP@P,1000", "G:COUNTR@P,500");
@@ -196,7 +196,7 @@ fn pieces(replies: &[Reply], ref_id: i64) -> Vec<TimedScalarArray> {
 
 #[test]
 fn questions_that_were_given_up_do_not_pile_up() {
-    let mut world = ServiceWorld::new(DEMO).recorded();
+    let mut world = ServiceWorld::new(DEMO).with_archive();
     world.pass(10_000);
     let (greedy, other) = (world.client_from(1), world.client_from(2));
     world.slow_archive = true;
@@ -222,7 +222,7 @@ fn questions_that_were_given_up_do_not_pile_up() {
 
 #[test]
 fn many_questions_of_a_list_are_answered_in_their_order_and_taken_back_one_by_one() {
-    let mut world = ServiceWorld::new(DEMO).recorded();
+    let mut world = ServiceWorld::new(DEMO).with_archive();
     world.pass(10_000);
     let client = world.client();
     world.slow_archive = true;

@@ -23,7 +23,7 @@ fn pings_and_questions_are_answered_as_recorded() {
         (&[18, 0, 1, 0], "8d1b0019"),
         (&[20, 0], "d60a"),
     ] {
-        let (header, answer) = asked(&mut world, "ACNET", 0x0ad6, body).expect("an answer");
+        let (header, answer) = ask(&mut world, "ACNET", 0x0ad6, body).expect("an answer");
         assert_eq!((header.kind, header.status), (PacketKind::Reply, Status::SUCCESS));
         assert_eq!(answer.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), expected);
     }
@@ -36,7 +36,7 @@ fn pings_and_questions_are_answered_as_recorded() {
         (&[77, 0], Status::LEVEL2),
         (&[], Status::LEVEL2),
     ] {
-        assert_eq!(asked(&mut world, "ACNET", 0x0ad6, body).expect("an answer").0.status, status);
+        assert_eq!(ask(&mut world, "ACNET", 0x0ad6, body).expect("an answer").0.status, status);
     }
 }
 
@@ -49,7 +49,7 @@ fn counters_are_reported() {
     // More milliseconds than 16 bits hold, since the time has 48.
     world.pass(70_000);
     let words = |world: &mut ServiceWorld, body: &[u8]| -> Vec<u16> {
-        let (header, answer) = asked(world, "ACNET", 0x0ad6, body).expect("an answer");
+        let (header, answer) = ask(world, "ACNET", 0x0ad6, body).expect("an answer");
         assert_eq!(header.status, Status::SUCCESS);
         answer.as_chunks::<2>().0.iter().map(|word| u16::from_le_bytes(*word)).collect()
     };
@@ -65,9 +65,9 @@ fn counters_are_reported() {
 #[test]
 fn requests_to_unknown_tasks_are_refused_unless_all_nodes_were_asked() {
     let mut world = ServiceWorld::new(DEMO);
-    assert_eq!(asked(&mut world, "NOTASK", 0x0ad6, &[0, 0]).expect("an answer").0.status, Status::NO_TASK);
-    assert!(asked(&mut world, "NOTASK", 0x00ff, &[0, 0]).is_none());
-    let (header, _) = asked(&mut world, "ACNET", 0x00ff, &[0, 0]).expect("an answer");
+    assert_eq!(ask(&mut world, "NOTASK", 0x0ad6, &[0, 0]).expect("an answer").0.status, Status::NO_TASK);
+    assert!(ask(&mut world, "NOTASK", 0x00ff, &[0, 0]).is_none());
+    let (header, _) = ask(&mut world, "ACNET", 0x00ff, &[0, 0]).expect("an answer");
     assert_eq!((header.server, header.client, header.message), (0x0ad6, 0x0c23, 0x2345));
 }
 
@@ -91,7 +91,7 @@ fn traffic_is_counted() {
     world.add(&client, 1, "G:COUNTR@p,1000");
     world.start(&client);
     world.pass(3000);
-    asked(&mut world, "ACNET", 0x0ad6, &[0, 0]).expect("an answer");
+    ask(&mut world, "ACNET", 0x0ad6, &[0, 0]).expect("an answer");
     world.stop(&client);
     let traffic = world.statistics().traffic;
     assert_eq!((traffic.requests_out, traffic.replies_in), (1, 4));
@@ -99,7 +99,7 @@ fn traffic_is_counted() {
 }
 
 /// Returns the reply to a request from the first front-end.
-fn asked(world: &mut ServiceWorld, task: &str, server: u16, body: &[u8]) -> Option<(AcnetHeader, Vec<u8>)> {
+fn ask(world: &mut ServiceWorld, task: &str, server: u16, body: &[u8]) -> Option<(AcnetHeader, Vec<u8>)> {
     world.datagrams.clear();
     let now = world.moment();
     world.dpm.datagram(front_end_address(), &mut request(task, server).datagram(body), now);

@@ -13,7 +13,7 @@ fn reads(world: &mut ServiceWorld, client: &TcpClient, requests: &[&str]) {
     world.start(client);
 }
 
-fn seen(world: &ServiceWorld) -> Overview {
+fn overview_of(world: &ServiceWorld) -> Overview {
     world.dpm.overview(world.moment())
 }
 
@@ -24,7 +24,7 @@ fn devices_are_listed_with_their_readers_and_as_requests_that_read_the_same() {
     reads(&mut world, &one, &["M:OUTTMP@p,1000", "B:ARRAY[1:2]@p,500", "M:OUTTMP.ANALOG@p,2000", "G:COUNTR@I"]);
     reads(&mut world, &other, &["M:OUTTMP@p,1000"]);
     world.pass(3000);
-    let seen = seen(&world);
+    let seen = overview_of(&world);
     let told: Vec<(&str, usize)> = seen.devices.iter().map(|line| (line.request.as_str(), line.readers)).collect();
     assert_eq!(told[0], ("M:OUTTMP@p,1000", 2), "{told:?}");
     assert!(told.contains(&("B:ARRAY[1:2]@p,500", 1)), "{told:?}");
@@ -47,7 +47,7 @@ fn events_are_shown_with_their_clock_and_comparison() {
     let requests = events.map(|event| format!("G:COUNTR{event}"));
     reads(&mut world, &client, &requests.each_ref().map(String::as_str));
     world.pass(100);
-    let told: Vec<String> = seen(&world).devices.into_iter().map(|line| line.request).collect();
+    let told: Vec<String> = overview_of(&world).devices.into_iter().map(|line| line.request).collect();
     for request in &requests {
         assert!(told.contains(request), "{request}: {told:?}");
     }
@@ -62,7 +62,7 @@ fn clients_of_other_threads_are_listed_with_the_protocol_that_they_speak_there()
         let client = world.greet(key);
         reads(&mut world, &client, &["M:OUTTMP@p,1000"]);
     }
-    let mut told: Vec<_> = seen(&world).clients.iter().map(|line| line.speaks).collect();
+    let mut told: Vec<_> = overview_of(&world).clients.iter().map(|line| line.speaks).collect();
     told.sort_unstable();
     assert_eq!(told, ["EPICS", "HTTP", "gRPC"]);
 }
@@ -73,13 +73,13 @@ fn silent_and_late_devices_are_listed_first() {
     let client = world.client();
     reads(&mut world, &client, &["M:OUTTMP@p,1000", "B:ARRAY@p,500"]);
     world.pass(3000);
-    assert!(seen(&world).front_ends.iter().all(|line| (line.silent, line.late) == (0, 0)));
+    assert!(overview_of(&world).front_ends.iter().all(|line| (line.silent, line.late) == (0, 0)));
     world.cut = true;
     world.pass(2500);
-    let overview = seen(&world);
+    let overview = overview_of(&world);
     assert!(overview.devices.iter().all(|line| line.late > 0 || line.age.is_none()), "{:?}", overview.devices);
     world.pass(60_000);
-    let overview = seen(&world);
+    let overview = overview_of(&world);
     assert!(overview.devices.iter().all(|line| line.age.is_none() && line.status == Status::UTIME));
     assert!(overview.front_ends.iter().all(|line| line.silent == line.things && line.heard.is_none()));
     let text = overview.to_string();
@@ -93,7 +93,7 @@ fn clients_are_listed_by_the_number_of_their_requests() {
     reads(&mut world, &few, &["M:OUTTMP@p,1000"]);
     reads(&mut world, &many, &["M:OUTTMP@p,1000", "G:COUNTR@p,1000", "B:ARRAY@p,1000"]);
     world.pass(100);
-    let told: Vec<_> = seen(&world).clients;
+    let told: Vec<_> = overview_of(&world).clients;
     let told: Vec<_> = told.iter().map(|line| (line.from.as_str(), line.speaks, line.lists, line.requests)).collect();
     assert_eq!(told, [("10.0.0.2:4000", "DPM", 1, 3), ("10.0.0.1:4000", "DPM", 1, 1)]);
 }

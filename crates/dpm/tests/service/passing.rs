@@ -279,7 +279,7 @@ fn tasks_of_clients_have_numbers_of_their_own() {
 fn nodes_and_loggers_have_other_names() {
     let database = DEMO.replacen("protocol = \"RETDAT\"", "protocol = \"RETDAT\"\naliases = [\"MUON1\"]", 1)
         + "\n[names]\naliases = [\"DPM01\"]\nloggers = [\"BACKUP\"]\n";
-    let mut raw = RawConnection::connect_to(ServiceWorld::new(&database).recorded());
+    let mut raw = RawConnection::connect_to(ServiceWorld::new(&database).with_archive());
     let mut found = |text: &str| {
         let answer = raw.command(11, &name(text).0.to_be_bytes()).remove(0);
         (i16::from_be_bytes([answer[4], answer[5]]) == 0).then(|| u16::from_be_bytes([answer[6], answer[7]]))

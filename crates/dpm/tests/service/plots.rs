@@ -11,7 +11,7 @@ use crate::world::{ServiceWorld, TcpClient, infos, numbers, statuses};
 #[test]
 fn points_come_in_batches_with_their_distances() {
     let mut world = ServiceWorld::new(DEMO);
-    let client = started(&mut world, "M:OUTTMP@p,100H<-FTP");
+    let client = start(&mut world, "M:OUTTMP@p,100H<-FTP");
     world.pass(2000);
     let replies = world.replies(&client);
     assert_eq!(infos(&replies), [(1, "M:OUTTMP")]);
@@ -28,7 +28,7 @@ fn points_come_in_batches_with_their_distances() {
 #[test]
 fn a_plot_is_shared_by_its_readers_and_ends_with_the_last() {
     let mut world = ServiceWorld::new(DEMO);
-    let clients: Vec<_> = (0..5).map(|_| started(&mut world, "M:OUTTMP@p,100H")).collect();
+    let clients: Vec<_> = (0..5).map(|_| start(&mut world, "M:OUTTMP@p,100H")).collect();
     world.pass(1000);
     // One request for the class, one for the plot.
     assert_eq!((world.simulator.requests(), world.simulator.streams()), (2, 1));
@@ -47,7 +47,7 @@ fn a_plot_is_shared_by_its_readers_and_ends_with_the_last() {
 #[test]
 fn times_continue_across_the_clock_event() {
     let mut world = ServiceWorld::new(DEMO);
-    let client = started(&mut world, "Z:CUBE_X@p,50H");
+    let client = start(&mut world, "Z:CUBE_X@p,50H");
     world.pass(12_000);
     let micros: Vec<i64> = batches(&world.replies(&client)).iter().flat_map(|batch| batch.micros.clone()).collect();
     assert_eq!(micros.len(), 601);
@@ -59,7 +59,7 @@ fn readings_that_cannot_be_plotted_are_polled() {
     let mut world = ServiceWorld::new(DEMO);
     // Arrays, raw bytes and other properties are never plotted, and slow readings need no plot.
     for (drf, count) in [("B:ARRAY[0:3]@p,100H", 20), ("M:OUTTMP.RAW@p,100H", 15), ("M:OUTTMP@p,10H<-FTP", 10)] {
-        let client = started(&mut world, drf);
+        let client = start(&mut world, drf);
         world.pass(1000);
         let replies = world.replies(&client);
         let readings =
@@ -72,7 +72,7 @@ fn readings_that_cannot_be_plotted_are_polled() {
     // The front-end has no class for a device without a script.
     let database = DEMO.replace("[[script]]\ndevice = \"Z:CUBE_X\"", "[[script]]\ndevice = \"G:SILENT\"");
     let mut world = ServiceWorld::new(&database);
-    let client = started(&mut world, "Z:CUBE_X@p,100H");
+    let client = start(&mut world, "Z:CUBE_X@p,100H");
     world.pass(1000);
     assert_eq!((numbers(&world.replies(&client), 1).len(), world.statistics().plots), (21, 0));
     world.stop(&client);
@@ -83,11 +83,11 @@ fn readings_that_cannot_be_plotted_are_polled() {
 #[test]
 fn rates_that_a_front_end_refuses_get_a_status() {
     let mut world = ServiceWorld::new(DEMO);
-    let client = started(&mut world, "M:OUTTMP@p,5K");
+    let client = start(&mut world, "M:OUTTMP@p,5K");
     world.pass(3000);
     let told = statuses(&world.replies(&client), 1);
     assert!(told.len() >= 2 && told.iter().all(|status| *status == Status::FTP_UNSFREQ), "{told:?}");
-    let client = started(&mut world, "M:OUTTMP@p,1000K");
+    let client = start(&mut world, "M:OUTTMP@p,1000K");
     assert_eq!(statuses(&world.replies(&client), 1), [Status::BAD_EVENT]);
 }
 
@@ -95,7 +95,7 @@ fn rates_that_a_front_end_refuses_get_a_status() {
 fn plots_survive_front_ends_that_die_and_come_back() {
     let faults = "\n[[fault]]\nnode = 'MUONFE'\nup_seconds = 11\ndown_seconds = 7\n";
     let mut world = ServiceWorld::new(&format!("{DEMO}{faults}"));
-    let client = started(&mut world, "M:OUTTMP@p,100H");
+    let client = start(&mut world, "M:OUTTMP@p,100H");
     for _ in 0..5 {
         world.pass(36_000);
         let replies = world.replies(&client);
@@ -110,7 +110,7 @@ fn plots_survive_front_ends_that_die_and_come_back() {
 #[test]
 fn replies_to_other_requests_do_not_reach_a_plot() {
     let mut world = ServiceWorld::new(DEMO);
-    let client = started(&mut world, "M:OUTTMP@p,100H");
+    let client = start(&mut world, "M:OUTTMP@p,100H");
     world.pass(500);
     world.replies(&client);
     let mut asked = world.datagrams.last().expect("a request").clone();
@@ -137,7 +137,7 @@ fn replies_to_other_requests_do_not_reach_a_plot() {
     assert!(!batches(&world.replies(&client)).is_empty());
 }
 
-fn started(world: &mut ServiceWorld, drf: &str) -> TcpClient {
+fn start(world: &mut ServiceWorld, drf: &str) -> TcpClient {
     let client = world.client();
     world.add(&client, 1, drf);
     world.start(&client);

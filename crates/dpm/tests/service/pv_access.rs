@@ -51,14 +51,14 @@ impl VariableServer<'_> {
     /// Answers all searches as the host, and greets on the circuit.
     fn find(world: &mut ServiceWorld, order: ByteOrder) -> VariableServer<'_> {
         answer_searches(world, HOST, [0; 16]);
-        let link = connected(world, HOST).expect("a circuit");
+        let link = connect(world, HOST).expect("a circuit");
         let mut server = VariableServer { world, link, order };
         server.greet();
         server
     }
 
     fn greet(&mut self) {
-        assert!(self.sent().is_empty(), "the server speaks first");
+        assert!(self.take_sent().is_empty(), "the server speaks first");
         self.bytes(&[0xca, 2, self.flags() | 1, 2, 0, 0, 0, 0]);
         self.say(command::CONNECTION_VALIDATION, |payload| {
             payload.long(0x1_0000);
@@ -67,7 +67,7 @@ impl VariableServer<'_> {
             payload.text(b"anonymous");
             payload.text(b"ca");
         });
-        let greetings = self.sent();
+        let greetings = self.take_sent();
         assert_eq!(commands(&greetings), [command::CONNECTION_VALIDATION]);
         assert!(greetings[0].1.windows(2).any(|two| two == b"ca"));
         self.say(command::CONNECTION_VALIDATED, |payload| payload.byte(0xff));
@@ -99,8 +99,8 @@ impl VariableServer<'_> {
     }
 
     /// Returns the messages that were sent on the circuit since the last call.
-    fn sent(&mut self) -> Vec<SentMessage> {
-        sent(self.world, self.link, self.order)
+    fn take_sent(&mut self) -> Vec<SentMessage> {
+        take_sent(self.world, self.link, self.order)
     }
 
     /// Reads numbers of 32 bits at the beginning of a message.
@@ -111,7 +111,7 @@ impl VariableServer<'_> {
 
     /// Creates all requested channels, and returns their numbers. The server's are higher by 1000.
     fn create(&mut self) -> Vec<u32> {
-        let asked = self.sent().into_iter().filter(|(command, _)| *command == command::CREATE_CHANNEL);
+        let asked = self.take_sent().into_iter().filter(|(command, _)| *command == command::CREATE_CHANNEL);
         let asked: Vec<u32> = asked
             .map(|(_, payload)| {
                 let mut input = PvaInput::new(&payload, self.order);
@@ -132,7 +132,7 @@ impl VariableServer<'_> {
     /// Describes the type of a request that was begun, and returns the request's number and the
     /// next message about it.
     fn describe(&mut self, command: u8, of: &[u8]) -> (u32, Vec<SentMessage>) {
-        let begun = self.sent();
+        let begun = self.take_sent();
         let message = begun.iter().find(|message| message.0 == command).expect("a request");
         assert_eq!(message.1[8], step::INIT);
         let [_, number] = self.numbers(message);
@@ -142,7 +142,7 @@ impl VariableServer<'_> {
             payload.byte(0xff);
             payload.bytes.extend_from_slice(of);
         });
-        (number, self.sent())
+        (number, self.take_sent())
     }
 
     /// Creates the one requested channel and begins its monitor. Returns the number of both.
@@ -195,7 +195,7 @@ fn rest(severity: i32, payload: &mut PvaOutput) {
 /// Answers all searches by datagram, from one host and naming another, and reports the socket for
 /// searches first. Returns the names.
 fn answer_searches(world: &mut ServiceWorld, from: &str, host: [u8; 16]) -> Vec<String> {
-    let found = searched(world);
+    let found = take_searches(world);
     let mut payload = PvaOutput::new(ByteOrder::Big);
     payload.bytes.extend([7; 16]);
     payload.bytes.extend(host);
@@ -213,7 +213,7 @@ fn answer_searches(world: &mut ServiceWorld, from: &str, host: [u8; 16]) -> Vec<
 }
 
 /// Returns the names and numbers that were searched for by datagram.
-fn searched(world: &mut ServiceWorld) -> Vec<(String, u32)> {
+fn take_searches(world: &mut ServiceWorld) -> Vec<(String, u32)> {
     if world.to_pv_access.contains(&Goes::Bind) {
         let now = world.moment();
         world.dpm.link(LinkNetwork::PvAccess, Came::Bound(40_000), now);
@@ -245,7 +245,7 @@ fn names(payload: &[u8], order: ByteOrder, port: u16) -> Vec<(String, u32)> {
 }
 
 /// Opens the connection to a server, if the service wants one.
-fn connected(world: &mut ServiceWorld, server: &str) -> Option<LinkNumber> {
+fn connect(world: &mut ServiceWorld, server: &str) -> Option<LinkNumber> {
     let server = server.parse().expect("an address");
     let link = world.to_pv_access.iter().find_map(|goes| match goes {
         Goes::Connect(link, to) if *to == server => Some(*link),
@@ -258,7 +258,7 @@ fn connected(world: &mut ServiceWorld, server: &str) -> Option<LinkNumber> {
     Some(link)
 }
 
-fn sent(world: &mut ServiceWorld, link: LinkNumber, order: ByteOrder) -> Vec<SentMessage> {
+fn take_sent(world: &mut ServiceWorld, link: LinkNumber, order: ByteOrder) -> Vec<SentMessage> {
     let mut bytes = Vec::new();
     world.to_pv_access.retain(|goes| match goes {
         Goes::Bytes(to, more) if *to == link => {
@@ -284,7 +284,7 @@ fn commands(sent: &[SentMessage]) -> Vec<u8> {
 }
 
 /// Returns why the service has ended a circuit, if it has.
-fn refused(world: &ServiceWorld, link: LinkNumber) -> Option<&'static str> {
+fn refusal(world: &ServiceWorld, link: LinkNumber) -> Option<&'static str> {
     world.to_pv_access.iter().find_map(|goes| match goes {
         Goes::Refuse(of, why) if *of == link => Some(*why),
         _ => None,
@@ -297,7 +297,7 @@ fn a_variable_is_searched_for_and_monitored_once_for_all_in_either_byte_order() 
         let mut world = ServiceWorld::new(DEVICES);
         let readers: Vec<_> = (0..20).map(|_| reader(&mut world, "E:BEAM@Q,100")).collect();
         let periodic = reader(&mut world, "E:BEAM@P,500");
-        assert_eq!(searched(&mut world), [("BEAM".to_owned(), 1)]);
+        assert_eq!(take_searches(&mut world), [("BEAM".to_owned(), 1)]);
         world.pass(200);
         let mut server = VariableServer::find(&mut world, order);
         let cid = server.monitor(&of(DOUBLE));
@@ -412,7 +412,7 @@ fn channels_and_monitors_that_their_server_ends_are_opened_again() {
             false => server.answer(command::MONITOR, cid, step::DESTROY, |payload| payload.byte(0xff)),
         }
         let link = server.link;
-        let closed = server.sent().iter().filter(|message| message.0 == command::DESTROY_CHANNEL).count();
+        let closed = server.take_sent().iter().filter(|message| message.0 == command::DESTROY_CHANNEL).count();
         assert_eq!(closed, usize::from(!ends_channel), "what the server has closed isn't closed again");
         world.pass(500);
         answer_searches(&mut world, HOST, [0; 16]);
@@ -437,13 +437,13 @@ fn a_server_that_waits_for_a_sign_of_life_gets_one_and_a_silent_one_is_given_up(
         server.world.pass(1000);
         server.whole(cid, 0, 1.0);
     }
-    assert_eq!(commands(&server.sent()), [command::ECHO]);
+    assert_eq!(commands(&server.take_sent()), [command::ECHO]);
     server.say(command::ECHO, |_| {});
     server.world.pass(16_000);
-    assert_eq!(commands(&server.sent()), [command::ECHO]);
+    assert_eq!(commands(&server.take_sent()), [command::ECHO]);
     let link = server.link;
     world.pass(6000);
-    assert_eq!(refused(&world, link), Some("its server does not answer"));
+    assert_eq!(refusal(&world, link), Some("its server does not answer"));
     assert!(statuses(&world.replies(&client), 1).contains(&Status::NODE_DOWN));
 }
 
@@ -452,9 +452,9 @@ fn a_server_that_never_greets_is_given_up() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@P,1000");
     answer_searches(&mut world, HOST, [0; 16]);
-    let link = connected(&mut world, HOST).expect("a circuit");
+    let link = connect(&mut world, HOST).expect("a circuit");
     world.pass(12_000);
-    assert!(sent(&mut world, link, ByteOrder::Little).is_empty());
+    assert!(take_sent(&mut world, link, ByteOrder::Little).is_empty());
     assert!(world.to_pv_access.contains(&Goes::Close(link)));
     assert!(statuses(&world.replies(&client), 1).contains(&Status::UTIME));
 }
@@ -465,11 +465,11 @@ fn strangers_cannot_redirect_us_to_other_hosts() {
     let _client = reader(&mut world, "E:BEAM@Q,100");
     let elsewhere = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
     assert_eq!(answer_searches(&mut world, STRANGER, elsewhere), ["BEAM"]);
-    assert!(connected(&mut world, "192.0.2.1:5075").is_none());
+    assert!(connect(&mut world, "192.0.2.1:5075").is_none());
     // A stranger may name itself: servers are not listed one by one.
     world.pass(200);
     answer_searches(&mut world, STRANGER, [0; 16]);
-    assert!(connected(&mut world, STRANGER).is_some());
+    assert!(connect(&mut world, STRANGER).is_some());
 }
 
 #[test]
@@ -477,12 +477,12 @@ fn name_servers_may_name_other_hosts() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reader(&mut world, "E:BEAM@Q,100");
     let order = ByteOrder::Little;
-    searched(&mut world);
-    let link = connected(&mut world, "10.1.0.7:5075").expect("a name server");
+    take_searches(&mut world);
+    let link = connect(&mut world, "10.1.0.7:5075").expect("a name server");
     let mut names_at = VariableServer { world: &mut world, link, order };
     names_at.greet();
     names_at.world.pass(400);
-    let asked = names_at.sent();
+    let asked = names_at.take_sent();
     let search = asked.iter().find(|message| message.0 == command::SEARCH).expect("a search");
     let [(_, cid)] = names(&search.1, order, 0)[..] else { panic!("one name") };
     names_at.say(command::SEARCH_RESPONSE, |payload| {
@@ -494,7 +494,7 @@ fn name_servers_may_name_other_hosts() {
         payload.word(1);
         payload.long(cid);
     });
-    let link = connected(&mut world, HOST).expect("the host that it named");
+    let link = connect(&mut world, HOST).expect("the host that it named");
     let mut server = VariableServer { world: &mut world, link, order };
     server.greet();
     let cid = server.monitor(&of(DOUBLE));

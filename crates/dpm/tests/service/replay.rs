@@ -77,10 +77,10 @@ trait ReplaySession {
     fn send(&mut self, bytes: &[u8]);
 
     /// Returns the service's replies since the last burst, each message in a word.
-    fn answered(&mut self) -> Vec<String>;
+    fn take_replies(&mut self) -> Vec<String>;
 
     /// Returns a recorded message of the server in the same words.
-    fn recorded(&mut self, bytes: &[u8]) -> String;
+    fn word_of(&mut self, bytes: &[u8]) -> String;
 
     fn world(&mut self) -> &mut ServiceWorld;
 }
@@ -102,13 +102,13 @@ fn play(name: &str, recording: &str, session: &mut dyn ReplaySession) {
             session.send(bytes);
             continue;
         }
-        let expected = session.recorded(bytes);
+        let expected = session.word_of(bytes);
         if expected.ends_with("refused") && known.contains(&expected) {
             // The recorded server repeated it; once is enough.
             continue;
         }
         for _ in 0..400 {
-            answered.extend(session.answered());
+            answered.extend(session.take_replies());
             if answered.contains(&expected) {
                 break;
             }
@@ -118,7 +118,7 @@ fn play(name: &str, recording: &str, session: &mut dyn ReplaySession) {
         answered.remove(found.unwrap_or_else(|| panic!("{name}, row {at}: no {expected}, but {answered:?}")));
         known.insert(expected);
     }
-    answered.extend(session.answered());
+    answered.extend(session.take_replies());
     // The number of repetitions before the client had enough is a matter of chance.
     answered.retain(|answer| !known.contains(answer));
     assert!(answered.is_empty(), "{name}: {answered:?} was not answered then");
@@ -153,7 +153,7 @@ impl ReplaySession for Tcp {
         self.world.send(client, bytes).expect("the connection stays");
     }
 
-    fn answered(&mut self) -> Vec<String> {
+    fn take_replies(&mut self) -> Vec<String> {
         let mut words = Vec::new();
         for client in self.clients.clone() {
             let bytes = self.world.bytes(client);
@@ -162,7 +162,7 @@ impl ReplaySession for Tcp {
         words
     }
 
-    fn recorded(&mut self, bytes: &[u8]) -> String {
+    fn word_of(&mut self, bytes: &[u8]) -> String {
         word(&Reply::decode(&bytes[4..]).expect("a reply"))
     }
 
@@ -232,12 +232,12 @@ impl ReplaySession for RawReplay {
         self.world.send(self.client, &bytes).expect("the connection stays");
     }
 
-    fn answered(&mut self) -> Vec<String> {
+    fn take_replies(&mut self) -> Vec<String> {
         let bytes = self.world.bytes(self.client);
         frames(&bytes).into_iter().map(|frame| Self::word(frame, &mut self.given)).collect()
     }
 
-    fn recorded(&mut self, bytes: &[u8]) -> String {
+    fn word_of(&mut self, bytes: &[u8]) -> String {
         if let Some(at) = bytes.windows(LIST.len()).position(|window| window == LIST) {
             // Both sides have one list each, and this is ours.
             self.lists.insert([bytes[at + LIST.len()], bytes[at + LIST.len() + 1]], [0x10, 0x00]);

@@ -56,13 +56,13 @@ fn enable(world: &mut ServiceWorld, client: &TcpClient, mic: &[u8]) {
     world.ask(client, request::EnableSettings { list_id: client.list_id, mic: Bytes(mic.to_vec()), message });
 }
 
-fn scaled(settings: &[(i64, f64)]) -> ApplySettings {
+fn scaled_settings(settings: &[(i64, f64)]) -> ApplySettings {
     let all = settings.iter().map(|(ref_id, number)| ScaledSetting { ref_id: *ref_id, data: vec![*number] });
     ApplySettings { scaled_array: Some(all.collect()), ..ApplySettings::default() }
 }
 
 fn send(world: &mut ServiceWorld, client: &TcpClient, settings: &[(i64, f64)]) {
-    world.ask(client, ApplySettings { list_id: client.list_id, ..scaled(settings) });
+    world.ask(client, ApplySettings { list_id: client.list_id, ..scaled_settings(settings) });
 }
 
 /// Sends the setting of a text to the device of a client's first request.
@@ -73,18 +73,18 @@ pub fn set_text(world: &mut ServiceWorld, client: &TcpClient, text: &str) {
 }
 
 fn apply(world: &mut ServiceWorld, client: &TcpClient, settings: &[(i64, f64)]) -> Vec<(i64, Status)> {
-    apply_all(world, client, scaled(settings))
+    apply_all(world, client, scaled_settings(settings))
 }
 
 fn apply_all(world: &mut ServiceWorld, client: &TcpClient, settings: ApplySettings) -> Vec<(i64, Status)> {
     world.ask(client, ApplySettings { list_id: client.list_id, user_name: "root@FNAL.GOV".into(), ..settings });
     let replies = world.replies(client);
     assert!(matches!(&replies[..], [Reply::ApplySettings(_)]), "one answer: {replies:?}");
-    settled(&replies)
+    outcomes(&replies)
 }
 
 /// Returns the outcomes of settings.
-pub fn settled(replies: &[Reply]) -> Vec<(i64, Status)> {
+pub fn outcomes(replies: &[Reply]) -> Vec<(i64, Status)> {
     let applied = replies.iter().filter_map(|reply| match reply {
         Reply::ApplySettings(applied) => Some(&applied.status),
         _ => None,

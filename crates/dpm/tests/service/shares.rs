@@ -15,7 +15,7 @@ fn one_client_cannot_take_all_ids() {
     let (greedy, other) = (world.client_from(1), world.client_from(2));
     // For a front-end with GETS32, each period is a separate event.
     ask_for_events(&mut world, &greedy, 0..9000);
-    let refused = refused(&mut world, &greedy, 0..9000);
+    let refused = refusals(&mut world, &greedy, 0..9000);
     assert_eq!(refused.len(), 9000 - ServiceOptions::default().events_of_client);
     assert!(refused.iter().all(|status| *status == Status::BUSY), "and it is told so");
     for (ref_id, drf) in [(1, "G:COUNTR@P,777"), (2, "M:OUTTMP@P,500"), (3, "Z:CUBE_X@I"), (4, "G:WATER@E,0F")] {
@@ -49,7 +49,7 @@ fn one_client_cannot_take_all_ids() {
 
 #[test]
 fn whatever_clients_do_is_given_back_when_they_leave() {
-    let mut world = ServiceWorld::new(DEMO).recorded();
+    let mut world = ServiceWorld::new(DEMO).with_archive();
     let mut random = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = |below: u64| {
         random ^= random << 13;
@@ -255,10 +255,10 @@ fn ask_for_events(world: &mut ServiceWorld, client: &TcpClient, numbers: std::op
 }
 
 fn refused_of(world: &mut ServiceWorld, client: &TcpClient, numbers: std::ops::Range<i64>) -> usize {
-    refused(world, client, numbers).len()
+    refusals(world, client, numbers).len()
 }
 
-fn refused(world: &mut ServiceWorld, client: &TcpClient, numbers: std::ops::Range<i64>) -> Vec<Status> {
+fn refusals(world: &mut ServiceWorld, client: &TcpClient, numbers: std::ops::Range<i64>) -> Vec<Status> {
     let replies = world.replies(client);
     let of_client: Vec<Status> = replies
         .iter()

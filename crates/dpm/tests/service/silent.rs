@@ -10,7 +10,7 @@ use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
-use crate::world::{BrokenDevice, ServiceWorld, TcpClient, asked, numbers, statuses};
+use crate::world::{BrokenDevice, ServiceWorld, TcpClient, numbers, read_request, statuses};
 
 #[test]
 fn a_silent_device_that_joins_stops_nobody() {
@@ -381,7 +381,7 @@ fn read(world: &mut ServiceWorld, devices: std::ops::RangeInclusive<i64>, event:
 
 /// Returns the requests that were sent, without cancels.
 fn requests(world: &ServiceWorld) -> Vec<(u16, Vec<u32>)> {
-    let all = world.datagrams.iter().map(|datagram| asked(datagram));
+    let all = world.datagrams.iter().map(|datagram| read_request(datagram));
     all.filter(|(header, _)| header.kind != PacketKind::Cancel)
         .map(|(header, devices)| (header.message, devices))
         .collect()

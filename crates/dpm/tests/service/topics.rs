@@ -55,7 +55,7 @@ const HALL: usize = 0;
 
 /// Returns the packets to the broker since the last call: the first byte of each, and the bytes
 /// after its length.
-fn sent(world: &mut ServiceWorld) -> Vec<(u8, Vec<u8>)> {
+fn take_sent(world: &mut ServiceWorld) -> Vec<(u8, Vec<u8>)> {
     let mut bytes = Vec::new();
     world.to_brokers.retain(|goes| match goes {
         Goes::Bytes(HALL, sent) => {
@@ -85,7 +85,7 @@ fn let_in(world: &mut ServiceWorld) {
     let calls = std::mem::take(&mut world.to_brokers);
     assert!(calls.iter().any(|goes| matches!(goes, Goes::Connect(HALL, to) if to.to_string() == "10.1.0.9:1883")));
     came(world, Came::Up(HALL));
-    let greeting = sent(world);
+    let greeting = take_sent(world);
     let [(0x10, connect)] = greeting.as_slice() else { panic!("no CONNECT: {greeting:x?}") };
     assert!(connect.starts_with(b"\x00\x04MQTT\x04\x82"), "{connect:x?}");
     came(world, Came::Bytes(HALL, b"\x20\x02\x00\x00"));
@@ -94,7 +94,7 @@ fn let_in(world: &mut ServiceWorld) {
 /// Returns the topics in a subscription packet, and grants them.
 fn grant(world: &mut ServiceWorld) -> Vec<String> {
     let mut topics = Vec::new();
-    for (_, body) in sent(world).into_iter().filter(|(first, _)| *first == 0x82) {
+    for (_, body) in take_sent(world).into_iter().filter(|(first, _)| *first == 0x82) {
         let (id, mut rest) = body.split_at(2);
         let mut answer = vec![0x90, 2, id[0], id[1]];
         while let [high, low, behind @ ..] = rest {
@@ -145,7 +145,7 @@ fn a_topic_is_subscribed_to_once_for_all_readers() {
     assert_eq!(world.statistics().topics, 1);
     assert_eq!((world.statistics().brokers, world.statistics().topics_known), (1, 1));
     // Each message was acknowledged, as its quality requires.
-    assert_eq!(sent(&mut world), [(0x40, vec![0, 9]), (0x40, vec![0, 9])]);
+    assert_eq!(take_sent(&mut world), [(0x40, vec![0, 9]), (0x40, vec![0, 9])]);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn a_broker_that_never_answers_is_given_up() {
     grant(&mut world);
     // A broker that doesn't answer pings is also disconnected.
     world.pass(20_000);
-    assert!(sent(&mut world).contains(&(0xc0, vec![])));
+    assert!(take_sent(&mut world).contains(&(0xc0, vec![])));
     world.pass(20_000);
     assert!(world.to_brokers.contains(&Goes::Close(HALL)));
 }
@@ -263,7 +263,7 @@ fn a_broker_that_answers_pings_is_kept_and_pinged() {
     let mut pings = 0;
     for _ in 0..300 {
         world.pass(1000);
-        for _ in sent(&mut world).iter().filter(|(first, _)| *first == 0xc0) {
+        for _ in take_sent(&mut world).iter().filter(|(first, _)| *first == 0xc0) {
             pings += 1;
             came(&mut world, Came::Bytes(HALL, b"\xd0\x00"));
         }
@@ -277,7 +277,7 @@ fn refusals_of_a_broker_are_reported() {
     let mut world = ServiceWorld::new(DEVICES);
     let client = reads(&mut world, &["E:TEMP@q,100", "E:DOOR@q,100"]);
     let_in(&mut world);
-    let subscribe = sent(&mut world).into_iter().find(|(first, _)| *first == 0x82).expect("a packet").1;
+    let subscribe = take_sent(&mut world).into_iter().find(|(first, _)| *first == 0x82).expect("a packet").1;
     came(&mut world, Came::Bytes(HALL, &[0x90, 4, subscribe[0], subscribe[1], 0x80, 0]));
     tell(&mut world, "hall/door", b"shut");
     let replies = world.replies(&client);
@@ -328,10 +328,10 @@ fn topics_that_nobody_reads_are_given_up() {
     world.dpm.disconnect(client.key);
     world.pass(0);
     world.pass(10_000);
-    let unsubscribed = sent(&mut world).iter().filter(|(first, _)| *first == 0xa2).count();
+    let unsubscribed = take_sent(&mut world).iter().filter(|(first, _)| *first == 0xa2).count();
     assert_eq!(unsubscribed, 2);
     world.pass(20_000);
-    assert!(sent(&mut world).contains(&(0xe0, vec![])));
+    assert!(take_sent(&mut world).contains(&(0xe0, vec![])));
     assert!(world.to_brokers.contains(&Goes::Close(HALL)));
     assert_eq!((world.statistics().topics, world.statistics().brokers), (0, 0));
 }
@@ -345,23 +345,23 @@ fn a_setting_is_published_once_and_acknowledged_by_the_broker() {
     world.replies(&client);
     set(&mut world, &client, 19.0);
     let_in(&mut world);
-    let published = sent(&mut world);
+    let published = take_sent(&mut world);
     let [(0x33, body)] = published.as_slice() else { panic!("{published:x?}") };
     assert!(body.starts_with(b"\x00\x0dhall/temp/set") && body.ends_with(br#"{"value":19}"#), "{body:x?}");
-    assert_eq!(settled(&mut world, &client), []);
+    assert_eq!(outcomes(&mut world, &client), []);
     came(&mut world, Came::Bytes(HALL, &[0x40, 2, body[15], body[16]]));
-    assert_eq!(settled(&mut world, &client), [Status::SUCCESS]);
+    assert_eq!(outcomes(&mut world, &client), [Status::SUCCESS]);
 
     // The setting that was sent and not acknowledged may have been made, the unsent one wasn't.
     set(&mut world, &client, 20.0);
-    assert_eq!(sent(&mut world).len(), 1);
+    assert_eq!(take_sent(&mut world).len(), 1);
     came(&mut world, Came::Down(HALL));
-    assert_eq!(settled(&mut world, &client), [Status::UTIME]);
+    assert_eq!(outcomes(&mut world, &client), [Status::UTIME]);
     world.pass(60_000);
-    assert!(!sent(&mut world).iter().any(|(first, _)| first >> 4 == 3), "it is not sent again");
+    assert!(!take_sent(&mut world).iter().any(|(first, _)| first >> 4 == 3), "it is not sent again");
     set(&mut world, &client, 21.0);
     world.pass(5000);
-    assert_eq!(settled(&mut world, &client), [Status::NODE_DOWN]);
+    assert_eq!(outcomes(&mut world, &client), [Status::NODE_DOWN]);
 }
 
 fn set(world: &mut ServiceWorld, client: &TcpClient, value: f64) {
@@ -370,9 +370,9 @@ fn set(world: &mut ServiceWorld, client: &TcpClient, value: f64) {
     world.pass(0);
 }
 
-fn settled(world: &mut ServiceWorld, client: &TcpClient) -> Vec<Status> {
+fn outcomes(world: &mut ServiceWorld, client: &TcpClient) -> Vec<Status> {
     let replies = world.replies(client);
-    settings::settled(&replies).into_iter().map(|(_, status)| status).collect()
+    settings::outcomes(&replies).into_iter().map(|(_, status)| status).collect()
 }
 
 mod any_bytes {

@@ -77,7 +77,7 @@ impl ServiceWorld {
     }
 
     /// Returns the same world with an archive.
-    pub fn recorded(mut self) -> Self {
+    pub fn with_archive(mut self) -> Self {
         self.archive = Some(HistoryArchive::in_memory(HistoryBounds::default()).expect("memory"));
         self.dpm.record(self.moment());
         self.settle();
@@ -120,7 +120,7 @@ impl ServiceWorld {
     }
 
     pub fn ask(&mut self, client: &TcpClient, request: impl Into<Request>) {
-        self.send(client.key, &framed(&request.into())).expect("the connection stays");
+        self.send(client.key, &frame(&request.into())).expect("the connection stays");
     }
 
     pub fn add(&mut self, client: &TcpClient, ref_id: i64, drf: &str) {
@@ -165,7 +165,7 @@ impl ServiceWorld {
             let here = dpm_address();
             for (_, mut datagram) in to_front_ends {
                 self.datagrams.push(datagram.clone());
-                let (header, devices) = asked(&datagram);
+                let (header, devices) = read_request(&datagram);
                 if !devices.is_empty() {
                     self.asked.insert(header.message, devices);
                 }
@@ -263,7 +263,7 @@ pub enum BrokenDevice {
 }
 
 /// Returns the header of a datagram, and the devices that it requests.
-pub fn asked(datagram: &[u8]) -> (AcnetHeader, Vec<u32>) {
+pub fn read_request(datagram: &[u8]) -> (AcnetHeader, Vec<u32>) {
     let mut bytes = datagram.to_vec();
     packet::swap(&mut bytes);
     let packet = packet::packets(&bytes).next().expect("a packet");
@@ -294,7 +294,7 @@ pub fn frames(mut bytes: &[u8]) -> Vec<&[u8]> {
     frames
 }
 
-pub fn framed(request: &Request) -> Vec<u8> {
+pub fn frame(request: &Request) -> Vec<u8> {
     let mut message = Vec::new();
     request.encode(&mut message);
     [&(message.len() as u32).to_be_bytes()[..], &message].concat()

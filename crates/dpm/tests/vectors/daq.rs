@@ -49,7 +49,8 @@ fn replies_are_written() {
         assert_eq!(frame[..5], [0, 0, 0, 0, (frame.len() - 5) as u8]);
         assert_eq!(hex(&frame[5..]), expected, "{index}");
     }
-    let status = StatusReply { status: Status::named("DPM_NO_SUCH_DEVICE").expect("a name").0, ..Default::default() };
+    let status =
+        StatusReply { status: Status::from_name("DPM_NO_SUCH_DEVICE").expect("a name").0, ..Default::default() };
     let mut frame = Vec::new();
     daq::put_reading_reply(&mut frame, 2, &daq::outcome(&status.into(), true).expect("it is something to clients"));
     // As recorded except for the text, which is free: "no such device" there, the status' name

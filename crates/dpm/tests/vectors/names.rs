@@ -29,7 +29,7 @@ fn statuses_are_numbered_as_in_the_control_system() {
         let (facility, error) = (row[1].parse().expect("a number"), row[2].parse().expect("a number"));
         let status = Status::new(facility, error);
         assert_eq!((status.0.to_string().as_str(), status.name()), (row[3], Some(row[0])));
-        assert_eq!(Status::named(row[0]), Some(status));
+        assert_eq!(Status::from_name(row[0]), Some(status));
         seen += 1;
     }
     assert!(seen > 300, "{seen}");
@@ -37,7 +37,7 @@ fn statuses_are_numbered_as_in_the_control_system() {
 
 #[test]
 fn statuses_have_facility_error_and_name() {
-    let unknown_device = Status::named("DPM_NO_SUCH_DEVICE").expect("a name of the table");
+    let unknown_device = Status::from_name("DPM_NO_SUCH_DEVICE").expect("a name of the table");
     assert_eq!(unknown_device.0, -6639);
     assert_eq!(unknown_device.to_string(), "[17 -26] DPM_NO_SUCH_DEVICE");
     assert_eq!((Status::PEND.0, Status::ENDMULT.0, Status::NO_TASK.0), (0x0101, 0x0201, -8447));

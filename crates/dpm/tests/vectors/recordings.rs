@@ -19,8 +19,8 @@ fn sessions_over_tcp() {
                 continue;
             }
             match row[0] {
-                "client" => check::<Request>(name, framed(&bytes)),
-                _ => check::<Reply>(name, framed(&bytes)),
+                "client" => check::<Request>(name, frame_of(&bytes)),
+                _ => check::<Reply>(name, frame_of(&bytes)),
             }
             seen += 1;
         }
@@ -37,12 +37,12 @@ fn sessions_of_acnets_clients() {
             if bytes == b"RAW\r\n\r\n" {
                 continue;
             }
-            let frame = framed(&bytes);
+            let frame = frame_of(&bytes);
             match (frame[1], name) {
                 // A request with its time-out: task, node, flags and time precede the message.
                 (1, name) if !name.is_empty() => check::<Request>(name, &frame[24..]),
                 (3, name) => {
-                    let body = repacked(&frame[2..]);
+                    let body = repack(&frame[2..]);
                     if !name.is_empty() {
                         check::<Reply>(name, &body);
                     }
@@ -66,7 +66,7 @@ fn a_session_of_a_task_on_its_node() {
         match row[0] {
             // A reply: code, handle, node, id, flags and status precede the message.
             "client" => check::<Reply>(name, &bytes[16..]),
-            _ => check::<Request>(name, &repacked(&bytes)),
+            _ => check::<Request>(name, &repack(&bytes)),
         }
         seen += 1;
     }
@@ -98,12 +98,12 @@ fn requests_to_front_ends_and_their_answers() {
     let commands: Vec<Vec<u8>> = rows(include_str!("recordings/acnetd-raw-retdat-gets32.tsv"))
         .map(|row| unhex(row[1]))
         .filter(|bytes| !bytes.starts_with(b"RAW"))
-        .map(|bytes| framed(&bytes).to_vec())
+        .map(|bytes| frame_of(&bytes).to_vec())
         .collect();
     let asked: Vec<&[u8]> =
         commands.iter().filter(|frame| frame[..4] == [0, 1, 0, 18]).map(|frame| &frame[24..]).collect();
     let answered: Vec<Vec<u8>> =
-        commands.iter().filter(|frame| frame[1] == 3).map(|frame| repacked(&frame[2..])).collect();
+        commands.iter().filter(|frame| frame[1] == 3).map(|frame| repack(&frame[2..])).collect();
     let outdoor =
         DeviceItem { device: 27235, property: 12, ssdn: [0, 0, 0x42, 0, 0x3f, 0x21, 0, 0], length: 2, offset: 0 };
     let setting = DeviceItem { property: 13, ssdn: [0; 8], length: 4, ..outdoor };
@@ -142,7 +142,7 @@ fn check<M: SddMessage + Debug>(name: &str, bytes: &[u8]) {
 }
 
 /// Returns the one frame of these bytes, without its length.
-fn framed(bytes: &[u8]) -> &[u8] {
+fn frame_of(bytes: &[u8]) -> &[u8] {
     let (length, frame) = bytes.split_first_chunk::<4>().expect("a length");
     assert_eq!(u32::from_be_bytes(*length) as usize, frame.len());
     frame
@@ -150,7 +150,7 @@ fn framed(bytes: &[u8]) -> &[u8] {
 
 /// Reads a packet, writes it again, and returns its body. Some servers in the recordings did not
 /// pad odd bodies.
-fn repacked(bytes: &[u8]) -> Vec<u8> {
+fn repack(bytes: &[u8]) -> Vec<u8> {
     let even = [bytes, &[0][..bytes.len() % 2]].concat();
     let mut fixed = even.clone();
     fixed[16..18].copy_from_slice(&(even.len() as u16).to_le_bytes());

@@ -11,7 +11,7 @@ use crate::rows;
 #[test]
 fn primary_transforms_scale_and_unscale() {
     for row in rows(include_str!("scaling-primary.tsv")) {
-        let (index, length, raw) = (parsed(row[0]), parsed::<usize>(row[1]), parsed::<u32>(row[2]));
+        let (index, length, raw) = (parse(row[0]), parse::<usize>(row[1]), parse::<u32>(row[2]));
         let raw = rookery_dpm::scaling::raw(&raw.to_le_bytes()[..length]).expect("1, 2 or 4 bytes");
         let scaled = primary::scale(index, length, raw);
         if row[3] == "!" {
@@ -21,7 +21,7 @@ fn primary_transforms_scale_and_unscale() {
         // Values that the table of transforms calls unsigned are unsigned here; Java keeps the
         // sign.
         let is_unsigned = index == 58 && length == 4 && raw < 0;
-        let (scaled, expected) = (scaled.unwrap_or_else(|_| panic!("{row:?} is refused")), parsed::<f64>(row[3]));
+        let (scaled, expected) = (scaled.unwrap_or_else(|_| panic!("{row:?} is refused")), parse::<f64>(row[3]));
         assert!(is_unsigned || same(scaled, expected, 1e-12), "{row:?}: {scaled}");
         let back = primary::unscale(index, length, scaled);
         match (index, row[4]) {
@@ -30,7 +30,7 @@ fn primary_transforms_scale_and_unscale() {
             (46 | 58, _) if raw < 0 && length == 4 => assert_eq!(back, Ok(raw), "{row:?}"),
             (46, _) if raw < 0 => assert_eq!(back, Ok(raw), "{row:?}"),
             (_, "!") => assert_eq!(back, Err(Status::SCALEFAIL), "{row:?}"),
-            (_, expected) => assert_eq!(back, Ok(parsed(expected)), "{row:?}"),
+            (_, expected) => assert_eq!(back, Ok(parse(expected)), "{row:?}"),
         }
     }
 }
@@ -99,8 +99,8 @@ fn floats_that_would_be_infinite_are_refused() {
 #[test]
 fn common_transforms_scale() {
     for row in rows(include_str!("scaling-common.tsv")) {
-        let scaled = common(&row).scale(parsed(row[2])).unwrap_or_else(|_| panic!("{row:?} is refused"));
-        assert!(same(scaled, parsed(row[3]), 1e-12), "{row:?}: {scaled}");
+        let scaled = common(&row).scale(parse(row[2])).unwrap_or_else(|_| panic!("{row:?} is refused"));
+        assert!(same(scaled, parse(row[3]), 1e-12), "{row:?}: {scaled}");
     }
 }
 
@@ -109,8 +109,8 @@ fn common_transforms_scale() {
 #[test]
 fn common_transforms_unscale() {
     for row in rows(include_str!("scaling-common.tsv")) {
-        let (common, y) = (common(&row), parsed::<f64>(row[3]));
-        let java = parsed::<f64>(row[4].replace('!', "NaN").as_str());
+        let (common, y) = (common(&row), parse::<f64>(row[3]));
+        let java = parse::<f64>(row[4].replace('!', "NaN").as_str());
         if !y.is_finite() || !java.is_finite() {
             continue;
         }
@@ -128,7 +128,7 @@ fn common_transforms_unscale() {
 
 #[test]
 fn every_documented_transform_is_tried() {
-    let tried = |table| rows(table).map(|row| parsed(row[0])).collect::<BTreeSet<u16>>();
+    let tried = |table| rows(table).map(|row| parse(row[0])).collect::<BTreeSet<u16>>();
     let primary: BTreeSet<u16> = (0..=84).step_by(2).collect();
     assert_eq!(tried(include_str!("scaling-primary.tsv")), primary);
     // Transforms with a table are tested below, those that make texts in tests/show.rs.
@@ -139,7 +139,7 @@ fn every_documented_transform_is_tried() {
     // Each of them has an inverse that was tested, too.
     let mut inverted = BTreeSet::new();
     for row in rows(include_str!("scaling-common.tsv")) {
-        let (common, y) = (self::common(&row), parsed::<f64>(row[3]));
+        let (common, y) = (self::common(&row), parse::<f64>(row[3]));
         let back = common.unscale(y, primary::limits(0, 2)).and_then(|back| common.scale(back));
         if y.is_finite() && back.is_ok_and(|again| same(again, y, 1e-5)) {
             inverted.insert(common.index);
@@ -197,11 +197,11 @@ fn transforms_that_cannot_work_are_refused() {
 }
 
 fn common(row: &[&str]) -> CommonTransform {
-    let constants = row[1].split_ascii_whitespace().map(parsed).collect();
-    CommonTransform { index: parsed(row[0]), constants, ..CommonTransform::default() }
+    let constants = row[1].split_ascii_whitespace().map(parse).collect();
+    CommonTransform { index: parse(row[0]), constants, ..CommonTransform::default() }
 }
 
-fn parsed<T: FromStr>(text: &str) -> T {
+fn parse<T: FromStr>(text: &str) -> T {
     text.parse().unwrap_or_else(|_| panic!("{text:?} is no number"))
 }
 

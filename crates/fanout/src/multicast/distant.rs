@@ -87,7 +87,7 @@ impl Outgoing {
     /// Calls `each` with the pieces of the stanza, which are shared with other copies as far as
     /// they are the same: for one vectored write.
     pub fn parts<'a>(&'a self, mut each: impl FnMut(&'a [u8])) {
-        let (name, rest) = self.packet.spliced();
+        let (name, rest) = self.packet.split_at_to();
         let to = self.escaped.as_deref().unwrap_or(self.to.as_str()).as_bytes();
         [name, TO, to, b"'"].into_iter().for_each(&mut each);
         match (&self.cut, self.packet.around_own()) {
@@ -172,7 +172,7 @@ impl Distant {
             });
             let (before, after): (&[u8], &[u8]) = if self.wrapped { (HEADER, b"</addresses>") } else { (b"", b"") };
             let mut own = before.to_vec();
-            for part in chunk.iter().flat_map(|recipient| recipient.address.unmarked(&self.shown)) {
+            for part in chunk.iter().flat_map(|recipient| recipient.address.without_mark(&self.shown)) {
                 own.extend_from_slice(part);
             }
             own.extend_from_slice(after);
@@ -184,7 +184,7 @@ impl Distant {
 
 impl ListedAddress {
     /// Returns the address without its mark, in two pieces.
-    fn unmarked<'a>(&'a self, shown: &'a Packet) -> [&'a [u8]; 2] {
+    fn without_mark<'a>(&'a self, shown: &'a Packet) -> [&'a [u8]; 2] {
         match self {
             Self::Shown { range, name_end } => {
                 let bytes = shown.bytes().get(range.clone()).unwrap_or_default();

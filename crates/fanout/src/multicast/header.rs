@@ -98,7 +98,7 @@ pub struct BadAddress {
 
 impl BadAddress {
     fn new(at: usize, written: &str, reason: String) -> Self {
-        Self { place: at + 1, written: shortened(written), reason }
+        Self { place: at + 1, written: shorten(written), reason }
     }
 
     /// Returns the text for the sender: the address, and the fault.
@@ -141,11 +141,7 @@ impl<'a> MulticastHeader<'a> {
         for child in element.children() {
             let at = addresses.len();
             if !child.is("address", ns::ADDRESS) {
-                return Err(BadAddress::new(
-                    at,
-                    "",
-                    format!("<{}/> isn't an address", shortened(child.written_name())),
-                ));
+                return Err(BadAddress::new(at, "", format!("<{}/> isn't an address", shorten(child.written_name()))));
             }
             addresses
                 .push(HeaderAddress::read(&child).map_err(|(written, reason)| BadAddress::new(at, &written, reason))?);
@@ -218,7 +214,7 @@ impl<'a> HeaderAddress<'a> {
         let written = jid.or(uri).unwrap_or_default();
         let Some(type_) = type_ else { return Err((written, "it has no type".into())) };
         let Some(type_) = AddressType::of(&type_) else {
-            return Err((written, format!("its type {:?} is unknown", shortened(&type_))));
+            return Err((written, format!("its type {:?} is unknown", shorten(&type_))));
         };
         is_rich |= has_uri;
         if has_uri && (has_jid || node) {
@@ -242,7 +238,7 @@ fn target(value: Cow<'_, str>) -> Option<HeaderTarget<'_>> {
 }
 
 /// Shortens the text of a peer for an error, so that it can still be recognised.
-fn shortened(text: &str) -> String {
+fn shorten(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }
 

@@ -46,7 +46,7 @@ impl<'a> Plan<'a> {
     pub fn new(packet: &Packet, header: &'a MulticastHeader<'a>, groups: Groups<'a>) -> Self {
         let block = PlanBlock::new(header, &groups);
         let start = header.element.content().map_or(0, |content| content.start);
-        let shown = packet.replaced(header.element.content().unwrap_or_default(), &block.bytes);
+        let shown = packet.with_replaced(header.element.content().unwrap_or_default(), &block.bytes);
         let end = start + block.bytes.len();
         let mut plan = Plan {
             work: shown.bytes().len(),
@@ -60,7 +60,9 @@ impl<'a> Plan<'a> {
         for &address in &groups.here {
             let Some(target) = &address.jid else { continue };
             match (address.type_, address.is_rich) {
-                (AddressType::Bcc, true) => plan.rich.push((target, plan.shown.replaced(end..end, &unmarked(address)))),
+                (AddressType::Bcc, true) => {
+                    plan.rich.push((target, plan.shown.with_replaced(end..end, &without_mark(address))))
+                }
                 (AddressType::Bcc, false) => plan.to_hidden.push(target),
                 _ => plan.to_shown.push(target),
             }
@@ -106,8 +108,8 @@ impl<'a> Plan<'a> {
         }
         for address in group.blind {
             let Some(target) = &address.jid else { continue };
-            let written = unmarked(address);
-            let own = address.is_rich.then(|| self.shown.replaced(end..end, &written));
+            let written = without_mark(address);
+            let own = address.is_rich.then(|| self.shown.with_replaced(end..end, &written));
             let listed = ListedAddress::Blind { address: written, own };
             recipients.push(Recipient { jid: target.as_ref().to_jid(), address: listed });
         }
@@ -121,7 +123,7 @@ impl<'a> Plan<'a> {
 pub fn bcc(domain: String, packet: &Packet, recipients: impl IntoIterator<Item = Jid>) -> Distant {
     // An empty text makes `<presence/>` into a start tag and an end tag, between which a header
     // fits.
-    let shown = packet.opened();
+    let shown = packet.with_end_tag();
     let end = shown.content_end();
     let recipients = recipients.into_iter().map(|jid| {
         let mut address = Writer::with_ns("addresses", ns::ADDRESS);
@@ -229,7 +231,7 @@ fn push_marked(out: &mut Vec<u8>, address: &HeaderAddress<'_>) {
 }
 
 /// Returns an address without mark, otherwise as written.
-fn unmarked(address: &HeaderAddress<'_>) -> Box<[u8]> {
+fn without_mark(address: &HeaderAddress<'_>) -> Box<[u8]> {
     let bytes = address.bytes;
     match &address.mark {
         None => bytes.into(),

@@ -10,7 +10,7 @@ use crate::Packet;
 fn message(addresses: &[&str]) -> Packet {
     let addresses: String = addresses.iter().map(|address| format!("<address {address}/>")).collect();
     let header = format!("<addresses xmlns='http://jabber.org/protocol/address'>{addresses}</addresses>");
-    Packet::scanned(format!("<message from='s@here/r'><body>hi</body>{header}</message>").as_bytes()).unwrap()
+    Packet::from_bytes(format!("<message from='s@here/r'><body>hi</body>{header}</message>").as_bytes()).unwrap()
 }
 
 fn stanza(packet: &Packet) -> Stanza<'_> {
@@ -35,17 +35,17 @@ fn copies(packet: &Packet) -> BTreeMap<String, String> {
             let text = String::from_utf8(bytes).unwrap();
             let stanza = Stanza::parse(text.as_bytes(), &Limits::AFTER_LOGIN).unwrap_or_else(|_| panic!("{text}"));
             assert_eq!(stanza.to().as_deref(), Some(to));
-            let seen = find(&stanza).map(|header| header.children().map(|child| described(&child)).collect::<Vec<_>>());
+            let seen = find(&stanza).map(|header| header.children().map(|child| describe(&child)).collect::<Vec<_>>());
             assert!(copies.insert(to.to_owned(), seen.unwrap_or_default().join(" ")).is_none(), "one copy for {to}");
         };
         for target in &plan.to_shown {
-            add(target.as_ref().as_str(), plan.shown.addressed(target.as_ref().as_str()));
+            add(target.as_ref().as_str(), plan.shown.with_to(target.as_ref().as_str()));
         }
         for target in &plan.to_hidden {
-            add(target.as_ref().as_str(), plan.hidden.as_ref().unwrap().addressed(target.as_ref().as_str()));
+            add(target.as_ref().as_str(), plan.hidden.as_ref().unwrap().with_to(target.as_ref().as_str()));
         }
         for (target, packet) in &plan.rich {
-            add(target.as_ref().as_str(), packet.addressed(target.as_ref().as_str()));
+            add(target.as_ref().as_str(), packet.with_to(target.as_ref().as_str()));
         }
         for distant in plan.distant {
             for outgoing in distant.individually() {
@@ -59,7 +59,7 @@ fn copies(packet: &Packet) -> BTreeMap<String, String> {
 
 /// Returns an address in short form: `to!a@here` is delivered, `bcc:a@here(text)` is not and has a
 /// description.
-fn described(child: &rookery_xml::Child<'_>) -> String {
+fn describe(child: &rookery_xml::Child<'_>) -> String {
     assert!(child.is("address", "http://jabber.org/protocol/address"));
     let mark = if child.attr("delivered").as_deref() == Some("true") { '!' } else { ':' };
     let desc = child.attr("desc").map(|desc| format!("({desc})")).unwrap_or_default();
@@ -127,7 +127,7 @@ fn a_blind_address_that_says_more_is_kept_whole() {
 
 #[test]
 fn prefixes_foreign_content_and_odd_addresses_pass() {
-    let packet = Packet::scanned(
+    let packet = Packet::from_bytes(
         b"<message from='s@here/r' xmlns:x='urn:x'><p:addresses xmlns:p='http://jabber.org/protocol/address' xmlns:q='urn:q'>\
           <p:address  x:y='1' jid = \"a@here/&lt;'\" type='to'><q:z/></p:address> <p:address type='bcc' jid='b@here'/></p:addresses></message>",
     )
@@ -136,7 +136,7 @@ fn prefixes_foreign_content_and_odd_addresses_pass() {
     let wanted = [("a@here/<'", seen.to_owned()), ("b@here", format!("{seen} bcc:b@here"))];
     assert_eq!(copies(&packet), wanted.map(|(jid, seen)| (jid.to_owned(), seen)).into());
     with_plan(&packet, |plan| {
-        let text = String::from_utf8(plan.shown.addressed("a@here/<'")).unwrap();
+        let text = String::from_utf8(plan.shown.with_to("a@here/<'")).unwrap();
         assert!(text.contains("<q:z/></p:address></p:addresses>"), "{text}");
     });
 }
@@ -164,7 +164,7 @@ fn a_service_gets_its_own_unmarked_and_no_others_blind_ones() {
                         Stanza::parse(text.as_bytes(), &Limits::AFTER_LOGIN).unwrap_or_else(|_| panic!("{text}"));
                     assert_eq!(stanza.to().as_deref(), Some("multicast.there"));
                     assert_eq!(stanza.from().as_deref(), Some("s@here/r"));
-                    find(&stanza).unwrap().children().map(|child| described(&child)).collect::<Vec<_>>().join(" ")
+                    find(&stanza).unwrap().children().map(|child| describe(&child)).collect::<Vec<_>>().join(" ")
                 })
                 .collect()
         };
@@ -182,7 +182,7 @@ fn a_service_gets_its_own_unmarked_and_no_others_blind_ones() {
 
 #[test]
 fn on_the_trusted_route_a_service_gets_blind_addresses_only() {
-    let presence = Packet::scanned(b"<presence from='s@here/r'/>").unwrap();
+    let presence = Packet::from_bytes(b"<presence from='s@here/r'/>").unwrap();
     let to = ["a@there", "b@there/it's", "c@there"].map(|jid| Jid::parse(jid).unwrap());
     let distant = bcc("there".into(), &presence, to);
     let service = Jid::parse("multicast.there").unwrap();
@@ -219,7 +219,7 @@ fn a_header_that_does_not_decode_names_the_address() {
     assert_eq!(read("type='to' uri='mailto:b@here'"), Ok(()));
     let foreign = message(&["type='to' jid='a@here'"]);
     let bytes = String::from_utf8(foreign.bytes().to_vec()).unwrap().replace("<address ", "<adress ");
-    let foreign = Packet::scanned(bytes.as_bytes()).unwrap();
+    let foreign = Packet::from_bytes(bytes.as_bytes()).unwrap();
     let bad = MulticastHeader::read(find(&stanza(&foreign)).unwrap()).unwrap_err();
     assert_eq!(bad.text(), "address 1: <adress/> isn't an address");
 }
@@ -278,7 +278,7 @@ proptest::proptest! {
     /// visible recipients, and no blind one except for itself.
     #[test]
     fn any_header_keeps_the_rules(addresses in proptest::collection::vec(any_address(), 1..12)) {
-        let written: Vec<_> = addresses.iter().map(One::written).collect();
+        let written: Vec<_> = addresses.iter().map(One::write).collect();
         let copies = copies(&message(&written.iter().map(String::as_str).collect::<Vec<_>>()));
         let wanted = |one: &&One| !one.delivered && one.type_ != "replyto";
         let mut recipients: Vec<_> = addresses.iter().filter(wanted).map(|one| one.jid).collect();
@@ -307,7 +307,7 @@ struct One {
 }
 
 impl One {
-    fn written(&self) -> String {
+    fn write(&self) -> String {
         let delivered = if self.delivered { " delivered='true'" } else { "" };
         let desc = if self.desc { " desc=\"d&#101;sc\"" } else { "" };
         format!("{delivered} jid='{}'{desc}  type='{}'", self.jid, self.type_)

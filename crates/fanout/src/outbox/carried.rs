@@ -44,7 +44,7 @@ impl Outboxes {
     }
 
     /// Returns the stanzas of a session that is [portable](Outboxes::is_portable).
-    pub fn carried(&self, link: Link) -> Option<Carried> {
+    pub fn carried_stanzas(&self, link: Link) -> Option<Carried> {
         if !self.is_portable(link) {
             return None;
         }
@@ -52,10 +52,10 @@ impl Outboxes {
         let managed = queue.managed.as_ref()?;
         let stanzas = queue.items.iter().filter(|item| item.to != To::Nobody);
         Some(Carried {
-            acknowledged: managed.acknowledged(),
-            unacked: managed.unacked.iter().map(carried).collect(),
+            acknowledged: managed.count_acknowledged(),
+            unacked: managed.unacked.iter().map(carry_item).collect(),
             // The client has these stanzas already, though their bytes still count as waiting.
-            waiting: stanzas.skip(managed.ahead as usize).map(carried).collect(),
+            waiting: stanzas.skip(managed.ahead as usize).map(carry_item).collect(),
         })
     }
 
@@ -102,7 +102,7 @@ impl Outboxes {
             self.pushed = self.pushed.max(item.number + 1);
             queue.put(item, size);
         }
-        let is_much = queue.held() > self.limits.soft;
+        let is_much = queue.held_bytes() > self.limits.soft;
         slot.queue = Some(queue);
         if is_much {
             self.weigh(link);
@@ -112,7 +112,7 @@ impl Outboxes {
     }
 }
 
-pub(super) fn carried(item: &OutboxItem) -> CarriedStanza {
+pub(super) fn carry_item(item: &OutboxItem) -> CarriedStanza {
     let OutboxItem { packet, to, paced, number, .. } = item;
     CarriedStanza { packet: packet.clone(), to: *to, paced: *paced, number: *number }
 }
@@ -141,12 +141,12 @@ mod tests {
     fn push(outboxes: &mut Outboxes, bodies: &[&str], to: To) {
         for body in bodies {
             let stanza = format!("<message from='a@x/r'><body>{body}</body></message>");
-            let packet = Packet::scanned(stanza.as_bytes()).unwrap();
+            let packet = Packet::from_bytes(stanza.as_bytes()).unwrap();
             assert!(matches!(outboxes.push(LINK, &packet, to), PushOutcome::Queued | PushOutcome::Unattended));
         }
     }
 
-    fn rendered(outboxes: &Outboxes) -> Vec<u8> {
+    fn render_all(outboxes: &Outboxes) -> Vec<u8> {
         let mut out = Vec::new();
         outboxes.render(LINK, usize::MAX, &mut out);
         out
@@ -155,10 +155,10 @@ mod tests {
     /// Returns the bodies that a client gets when it comes back in another process with `h`.
     fn elsewhere(outboxes: &Outboxes, h: u32) -> Vec<String> {
         let mut others = self::outboxes();
-        others.carry_on(LINK, outboxes.carried(LINK).unwrap(), BOUNDS);
+        others.carry_on(LINK, outboxes.carried_stanzas(LINK).unwrap(), BOUNDS);
         others.acknowledge(LINK, h).unwrap();
         others.resume(LINK);
-        let text = String::from_utf8(rendered(&others)).unwrap();
+        let text = String::from_utf8(render_all(&others)).unwrap();
         let bodies = text.split("<body>").skip(1).map(|rest| rest.split('<').next().unwrap().to_owned());
         let bodies = bodies.collect();
         others.close(LINK);
@@ -171,8 +171,8 @@ mod tests {
         let mut outboxes = outboxes();
         outboxes.manage(LINK, BOUNDS, false);
         push(&mut outboxes, &["1", "2", "3"], To::Full);
-        let bytes = rendered(&outboxes).len();
-        outboxes.sent(LINK, bytes);
+        let bytes = render_all(&outboxes).len();
+        outboxes.remove_sent(LINK, bytes);
         outboxes.acknowledge(LINK, 1).unwrap();
         push(&mut outboxes, &["4", "5"], To::Bare);
         for (h, rest) in [(1, &["2", "3", "4", "5"][..]), (2, &["3", "4", "5"]), (3, &["4", "5"]), (4, &["5"])] {
@@ -185,7 +185,7 @@ mod tests {
         let mut outboxes = outboxes();
         outboxes.manage(LINK, BOUNDS, false);
         push(&mut outboxes, &["1", "2", "3"], To::Full);
-        let bytes = rendered(&outboxes).len();
+        let bytes = render_all(&outboxes).len();
         outboxes.commit(LINK, bytes);
         outboxes.acknowledge(LINK, 2).unwrap();
         assert_eq!(elsewhere(&outboxes, 2), ["3"]);
@@ -199,6 +199,6 @@ mod tests {
         outboxes.manage(LINK, BOUNDS, false);
         assert!(outboxes.is_portable(LINK));
         push(&mut outboxes, &["1"], To::Kept);
-        assert!(!outboxes.is_portable(LINK) && outboxes.carried(LINK).is_none());
+        assert!(!outboxes.is_portable(LINK) && outboxes.carried_stanzas(LINK).is_none());
     }
 }

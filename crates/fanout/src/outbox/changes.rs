@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use super::carried::{CarriedStanza, carried};
+use super::carried::{CarriedStanza, carry_item};
 use super::item::{OutboxItem, To};
 use super::{Link, Outboxes};
 
@@ -107,7 +107,7 @@ impl Outboxes {
         }
         let queue = self.slots.get(link)?.queue.as_ref()?;
         let managed = queue.managed.as_ref()?;
-        let mut delta = OutboxDelta { acknowledged: managed.acknowledged(), ..OutboxDelta::default() };
+        let mut delta = OutboxDelta { acknowledged: managed.count_acknowledged(), ..OutboxDelta::default() };
         let waiting = queue.items.iter().filter(|item| item.to != To::Nobody).skip(managed.ahead as usize);
         let is = |item: &OutboxItem| (item.number, item.packet.bytes().as_ptr() as usize);
         let mut at = 0;
@@ -118,7 +118,7 @@ impl Outboxes {
             if at == copy.known.len() {
                 copy.last += 1;
                 copy.known.push_back(CopiedStanza { place: copy.last, is: is(item) });
-                delta.new.push((copy.last, carried(item)));
+                delta.new.push((copy.last, carry_item(item)));
             }
             at += 1;
         }
@@ -132,11 +132,11 @@ impl Outboxes {
         let Some(managed) = self.slots.get_mut(link).and_then(|slot| slot.queue.as_mut()?.managed.as_mut()) else {
             return;
         };
-        let (news, known) = (h.wrapping_sub(managed.acknowledged()), managed.unacked.len() as u32);
+        let (news, known) = (h.wrapping_sub(managed.count_acknowledged()), managed.unacked.len() as u32);
         if news > i32::MAX as u32 || news <= known {
             return;
         }
-        let all = managed.acknowledged().wrapping_add(known);
+        let all = managed.count_acknowledged().wrapping_add(known);
         // There are so many.
         _ = self.acknowledge(link, all);
         let managed = self.slots.get_mut(link).and_then(|slot| slot.queue.as_mut()?.managed.as_mut());
@@ -164,13 +164,13 @@ mod tests {
 
     fn push(outboxes: &mut Outboxes, body: &str) {
         let packet = format!("<message from='b@x/r'><body>{body}</body></message>");
-        _ = outboxes.push(LINK, &Packet::scanned(packet.as_bytes()).unwrap(), To::Full);
+        _ = outboxes.push(LINK, &Packet::from_bytes(packet.as_bytes()).unwrap(), To::Full);
     }
 
     fn send_all(outboxes: &mut Outboxes) {
         let mut out = Vec::new();
         outboxes.render(LINK, usize::MAX, &mut out);
-        outboxes.sent(LINK, out.len());
+        outboxes.remove_sent(LINK, out.len());
     }
 
     fn places(delta: &OutboxDelta) -> Vec<u64> {
@@ -200,7 +200,7 @@ mod tests {
         let (mut outboxes, mut copy) = (outboxes(), CopiedStanzas::default());
         outboxes.detach(LINK);
         let presence = |show: &str| {
-            Packet::scanned(format!("<presence from='b@x/r'><show>{show}</show></presence>").as_bytes()).unwrap()
+            Packet::from_bytes(format!("<presence from='b@x/r'><show>{show}</show></presence>").as_bytes()).unwrap()
         };
         _ = outboxes.push(LINK, &presence("away"), To::Full);
         push(&mut outboxes, "one");

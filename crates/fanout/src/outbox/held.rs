@@ -29,7 +29,7 @@ impl OutboxLimits {
     ) -> Result<(), PushOutcome> {
         let of_account = held.get(address.bare_str()).copied().unwrap_or_default();
         // A session counts from the stanza that brings it above the soft limit.
-        let of_account = of_account.saturating_sub(queue.fat()) + queue.held();
+        let of_account = of_account.saturating_sub(queue.fat()) + queue.held_bytes();
         let paced = queue.all_paced().bytes;
         let is_too_much = item.paced && paced > 0 && paced + size > self.paced;
         if !is_too_much && of_account + size <= self.account {
@@ -45,7 +45,7 @@ impl Outboxes {
     pub(super) fn weigh(&mut self, link: Link) {
         let Some(slot) = self.slots.get_mut(link) else { return };
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };
-        let bytes = queue.held();
+        let bytes = queue.held_bytes();
         if bytes <= self.limits.soft {
             return queue.leave_account(&mut self.held, address);
         }

@@ -93,7 +93,7 @@ impl OutboxItem {
         match self.to {
             To::Bare | To::Kept => self.packet.render(declaration, address.bare_str().as_bytes(), out),
             To::Nobody => out.extend_from_slice(self.packet.bytes()),
-            To::Full | To::Copy => match escaped(address) {
+            To::Full | To::Copy => match escape_if_needed(address) {
                 None => self.packet.render(declaration, address.as_str().as_bytes(), out),
                 Some(text) => self.packet.render(declaration, text.as_bytes(), out),
             },
@@ -118,13 +118,13 @@ pub(super) fn rendered_len(packet: &Packet, address: &Jid, to: To) -> usize {
     packet.addressed_len(match to {
         To::Nobody => return packet.bytes().len(),
         To::Bare | To::Kept => address.bare_str().len(),
-        To::Full | To::Copy => escaped(address).map_or(address.as_str().len(), |text| text.len()),
+        To::Full | To::Copy => escape_if_needed(address).map_or(address.as_str().len(), |text| text.len()),
     })
 }
 
 /// Returns the address as attribute text, where a character of the resource needs escaping: rare,
 /// so it isn't kept.
-fn escaped(address: &Jid) -> Option<String> {
+fn escape_if_needed(address: &Jid) -> Option<String> {
     let resource = address.resource()?;
     if resource.bytes().any(|byte| matches!(byte, b'\'' | b'"' | b'<' | b'>' | b'&')) {
         return Some(rookery_xml::escape_attr(address.as_str()).into_owned());

@@ -76,7 +76,7 @@ impl Outboxes {
         let Some(slot) = self.slots.get_mut(link) else { return Ok(()) };
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return Ok(()) };
         let OutboxQueue { managed: Some(managed), items, .. } = &**queue else { return Ok(()) };
-        let news = h.wrapping_sub(managed.acknowledged());
+        let news = h.wrapping_sub(managed.count_acknowledged());
         if news > i32::MAX as u32 {
             return Ok(());
         }
@@ -91,12 +91,12 @@ impl Outboxes {
                 continue;
             };
             let size = rendered_len(&item.packet, address, item.to);
-            queue.acknowledged(&item, size);
+            queue.note_acknowledged(&item, size);
             debug_assert!(self.waiting >= size, "what is acknowledged was held");
             self.waiting = self.waiting.saturating_sub(size);
         }
         let Some(managed) = &mut queue.managed else { return Ok(()) };
-        debug_assert!(managed.acknowledged() == h, "what is acknowledged is what the client says");
+        debug_assert!(managed.count_acknowledged() == h, "what is acknowledged is what the client says");
         managed.asked = false;
         if managed.unacked.is_empty() {
             managed.unacked.shrink_to(IDLE_CAPACITY);
@@ -122,7 +122,7 @@ impl Outboxes {
     /// acknowledged; `None` if it is not managed.
     #[inline]
     pub fn sent_and_unacknowledged(&self, link: Link) -> Option<(u32, usize)> {
-        let managed = self.managed(link)?;
+        let managed = self.managed_queue(link)?;
         Some((managed.sent, managed.unacked.len()))
     }
 
@@ -132,7 +132,7 @@ impl Outboxes {
         let queues = self.slots.iter().filter_map(|slot| slot.queue.as_ref());
         let counts = queues.filter_map(|queue| {
             let elements = queue.items.iter().filter(|item| item.to == To::Nobody).count();
-            Some(queue.counted(queue.managed.as_ref()?).saturating_sub(elements))
+            Some(queue.count_for_bound(queue.managed.as_ref()?).saturating_sub(elements))
         });
         counts.max().unwrap_or_default()
     }
@@ -186,7 +186,7 @@ impl Outboxes {
         // The stanzas before the count were sent before the client learned that there is a count,
         // without which nobody can resume.
         let known = managed.uncounted + managed.ahead as usize;
-        managed.sent = managed.acknowledged();
+        managed.sent = managed.count_acknowledged();
         (managed.uncounted, managed.ahead) = (0, 0);
         let mut unacked = std::mem::take(&mut managed.unacked);
         queue.bytes += std::mem::take(&mut managed.bytes);
@@ -220,7 +220,7 @@ impl Outboxes {
             return false;
         };
         let Some(managed) = &mut queue.managed else { return false };
-        let got = sent.wrapping_sub(managed.acknowledged()) as usize;
+        let got = sent.wrapping_sub(managed.count_acknowledged()) as usize;
         if got > managed.unacked.len() || managed.ahead > 0 || managed.uncounted > 0 {
             return false;
         }
@@ -266,7 +266,7 @@ impl Outboxes {
     /// us.
     #[inline]
     pub fn is_open(&self, link: Link, question: u16) -> bool {
-        self.managed(link).is_some_and(|managed| managed.asked && managed.question == question)
+        self.managed_queue(link).is_some_and(|managed| managed.asked && managed.question == question)
             && !self.has_waiting(link)
     }
 
@@ -275,7 +275,7 @@ impl Outboxes {
         std::mem::take(&mut self.asking)
     }
 
-    fn managed(&self, link: Link) -> Option<&ManagedQueue> {
+    fn managed_queue(&self, link: Link) -> Option<&ManagedQueue> {
         self.slots.get(link)?.queue.as_ref()?.managed.as_deref()
     }
 }
@@ -298,7 +298,7 @@ mod tests {
     const LINK: Link = Link(0);
 
     /// Returns a managed session that was sent nothing, with the counts of both sides so far.
-    fn managed(count: u32) -> Outboxes {
+    fn manage(count: u32) -> Outboxes {
         let mut outboxes = Outboxes::default();
         outboxes.open(LINK, Jid::parse("u@x/r").unwrap());
         outboxes.manage(LINK, UnackedBounds { stanzas: 10, bytes: 10_000 }, false);
@@ -310,25 +310,25 @@ mod tests {
     fn push(outboxes: &mut Outboxes, bodies: &[&str]) {
         for body in bodies {
             let stanza = format!("<message from='a@x/r'><body>{body}</body></message>");
-            let packet = Packet::scanned(stanza.as_bytes()).unwrap();
+            let packet = Packet::from_bytes(stanza.as_bytes()).unwrap();
             assert_eq!(outboxes.push(LINK, &packet, To::Full), super::super::PushOutcome::Queued);
         }
     }
 
-    fn rendered(outboxes: &mut Outboxes) -> String {
+    fn render_all(outboxes: &mut Outboxes) -> String {
         let mut out = Vec::new();
         outboxes.render(LINK, usize::MAX, &mut out);
         String::from_utf8(out).unwrap()
     }
 
     fn send_all(outboxes: &mut Outboxes) {
-        let bytes = rendered(outboxes).len();
-        outboxes.sent(LINK, bytes);
+        let bytes = render_all(outboxes).len();
+        outboxes.remove_sent(LINK, bytes);
     }
 
     /// Returns the bodies that wait, in order.
     fn bodies(outboxes: &mut Outboxes) -> Vec<String> {
-        let text = rendered(outboxes);
+        let text = render_all(outboxes);
         text.split("<body>").skip(1).map(|rest| rest.split('<').next().unwrap().to_owned()).collect()
     }
 
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_waits_for_its_acknowledgement() {
-        let mut outboxes = managed(0);
+        let mut outboxes = manage(0);
         push(&mut outboxes, &["1", "2", "3"]);
         send_all(&mut outboxes);
         assert_eq!(outboxes.sent_and_unacknowledged(LINK), Some((3, 3)));
@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn a_connection_goes_on_behind_what_it_was_sent() {
         for (sent, rest) in [(1, &["2", "3", "4"][..]), (2, &["3", "4"]), (3, &["4"])] {
-            let mut outboxes = managed(0);
+            let mut outboxes = manage(0);
             push(&mut outboxes, &["1", "2", "3"]);
             send_all(&mut outboxes);
             outboxes.acknowledge(LINK, 1).unwrap();
@@ -381,7 +381,7 @@ mod tests {
     /// XEP-0198 §4: after 2^32 - 1 comes 0.
     #[test]
     fn counters_begin_again() {
-        let mut outboxes = managed(u32::MAX - 1);
+        let mut outboxes = manage(u32::MAX - 1);
         push(&mut outboxes, &["1", "2", "3", "4"]);
         send_all(&mut outboxes);
         assert_eq!(outboxes.sent_and_unacknowledged(LINK), Some((2, 4)));
@@ -395,17 +395,17 @@ mod tests {
     /// waiting.
     #[test]
     fn a_client_may_be_ahead_of_our_books() {
-        let mut outboxes = managed(0);
+        let mut outboxes = manage(0);
         push(&mut outboxes, &["1", "2", "3"]);
-        let bytes = rendered(&mut outboxes).len();
+        let bytes = render_all(&mut outboxes).len();
         outboxes.commit(LINK, bytes);
         assert_eq!(outboxes.acknowledge(LINK, 4), Err(TooHigh { sent: 0 }));
         outboxes.acknowledge(LINK, 2).unwrap();
         push(&mut outboxes, &["4"]);
-        outboxes.sent(LINK, bytes);
+        outboxes.remove_sent(LINK, bytes);
         assert_eq!(outboxes.sent_and_unacknowledged(LINK), Some((3, 1)));
         assert_eq!(resume(&mut outboxes, 2), ["3", "4"]);
-        let bytes = rendered(&mut outboxes).len();
+        let bytes = render_all(&mut outboxes).len();
         outboxes.commit(LINK, bytes);
         assert_eq!(resume(&mut outboxes, 3), ["4"], "the rest of the run never came");
         send_all(&mut outboxes);
@@ -423,7 +423,7 @@ mod tests {
         outboxes.manage(LINK, UnackedBounds { stanzas: 10, bytes: 10_000 }, false);
         outboxes.push_element(LINK, &request());
         push(&mut outboxes, &["1"]);
-        let bytes = rendered(&mut outboxes).len();
+        let bytes = render_all(&mut outboxes).len();
         outboxes.commit(LINK, bytes);
         assert_eq!(resume(&mut outboxes, 0), ["1"]);
     }
@@ -437,7 +437,7 @@ mod tests {
         outboxes.set_active(LINK, false);
         let show = |outboxes: &mut Outboxes| {
             for sender in ["a@x/r", "b@x/r"] {
-                let presence = Packet::scanned(format!("<presence from='{sender}'/>").as_bytes()).unwrap();
+                let presence = Packet::from_bytes(format!("<presence from='{sender}'/>").as_bytes()).unwrap();
                 assert_eq!(outboxes.push(LINK, &presence, To::Full), super::super::PushOutcome::Queued);
             }
         };
@@ -451,7 +451,7 @@ mod tests {
 
     #[test]
     fn what_ends_unacknowledged_is_given_back_in_order() {
-        let mut outboxes = managed(0);
+        let mut outboxes = manage(0);
         push(&mut outboxes, &["1", "2"]);
         send_all(&mut outboxes);
         push(&mut outboxes, &["3"]);

@@ -33,7 +33,7 @@ impl Outboxes {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some() && !slot.abandoned) else {
             return;
         };
-        match slot.queue.as_mut().filter(|queue| queue.held().saturating_sub(queue.taken) > soft) {
+        match slot.queue.as_mut().filter(|queue| queue.held_bytes().saturating_sub(queue.taken) > soft) {
             Some(queue) => queue.much.get_or_insert_default().in_wait.push(Roomy(Box::new(call))),
             None => call(),
         }

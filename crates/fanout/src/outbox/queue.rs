@@ -102,7 +102,7 @@ impl OutboxQueue {
 
     /// Puts a sent, unacknowledged item of this size back in front of the waiting ones.
     pub fn take_back(&mut self, item: OutboxItem, size: usize) {
-        self.acknowledged(&item, size);
+        self.note_acknowledged(&item, size);
         if item.paced {
             self.much.get_or_insert_default().waiting.add(size);
         } else {
@@ -112,7 +112,7 @@ impl OutboxQueue {
     }
 
     /// Takes note that an item of this size is acknowledged.
-    pub fn acknowledged(&mut self, item: &OutboxItem, size: usize) {
+    pub fn note_acknowledged(&mut self, item: &OutboxItem, size: usize) {
         if let Some(managed) = &mut self.managed {
             debug_assert!(managed.bytes >= size, "what is acknowledged was sent");
             managed.bytes = managed.bytes.saturating_sub(size);
@@ -124,7 +124,7 @@ impl OutboxQueue {
 
     /// Returns the tally of paced items that wait.
     #[inline]
-    pub fn paced(&self) -> QueueTally {
+    pub fn paced_tally(&self) -> QueueTally {
         self.much.as_ref().map(|much| much.waiting).unwrap_or_default()
     }
 
@@ -132,19 +132,19 @@ impl OutboxQueue {
     #[inline]
     pub fn all_paced(&self) -> QueueTally {
         let unacked = self.much.as_ref().map(|much| much.unacked).unwrap_or_default();
-        let waiting = self.paced();
+        let waiting = self.paced_tally();
         QueueTally { items: waiting.items + unacked.items, bytes: waiting.bytes + unacked.bytes }
     }
 
     /// Returns the bytes that wait, or were sent and not acknowledged.
     #[inline]
-    pub fn held(&self) -> usize {
-        self.bytes + self.paced().bytes + self.managed.as_ref().map_or(0, |managed| managed.bytes)
+    pub fn held_bytes(&self) -> usize {
+        self.bytes + self.paced_tally().bytes + self.managed.as_ref().map_or(0, |managed| managed.bytes)
     }
 
     /// Takes the callers that wait for room, if there is some.
     pub fn take_those_in_wait(&mut self, soft: usize) -> Vec<Roomy> {
-        let waiting = self.held().saturating_sub(self.taken);
+        let waiting = self.held_bytes().saturating_sub(self.taken);
         match &mut self.much {
             Some(much) if waiting <= soft => std::mem::take(&mut much.in_wait),
             _ => Vec::new(),
@@ -162,12 +162,12 @@ impl OutboxQueue {
     pub fn is_full(&self, size: usize) -> bool {
         let Some(managed) = &self.managed else { return false };
         let UnackedBounds { stanzas, bytes } = managed.bounds;
-        let unacked = managed.bytes.saturating_sub(self.all_paced().bytes - self.paced().bytes);
-        self.counted(managed) >= stanzas as usize || unacked + self.bytes + size > bytes as usize
+        let unacked = managed.bytes.saturating_sub(self.all_paced().bytes - self.paced_tally().bytes);
+        self.count_for_bound(managed) >= stanzas as usize || unacked + self.bytes + size > bytes as usize
     }
 
     /// Returns the stanzas that count against the bound of a managed session.
-    pub fn counted(&self, managed: &ManagedQueue) -> usize {
+    pub fn count_for_bound(&self, managed: &ManagedQueue) -> usize {
         (managed.unacked.len() + self.items.len()).saturating_sub(self.all_paced().items)
     }
 
@@ -177,7 +177,7 @@ impl OutboxQueue {
     pub fn has_room(&self, bytes: usize) -> bool {
         self.managed.as_ref().is_none_or(|managed| {
             let UnackedBounds { stanzas, bytes: most } = managed.bounds;
-            self.counted(managed) < stanzas as usize / 2 && bytes <= most as usize / 2
+            self.count_for_bound(managed) < stanzas as usize / 2 && bytes <= most as usize / 2
         })
     }
 
@@ -246,7 +246,7 @@ impl OutboxQueue {
         let is_obsolete = |item: &OutboxItem| {
             item.tag == newer.tag && item.to == newer.to && item.packet.from_escaped() == newer.packet.from_escaped()
         };
-        let begun = self.begun(address, transport);
+        let begun = self.items_begun(address, transport);
         let at = self.items.iter().skip(begun).position(is_obsolete);
         let Some(at) = at.map(|at| at + begun) else { return 0 };
         let Some(item) = self.items.remove(at) else { return 0 };
@@ -271,7 +271,7 @@ impl OutboxQueue {
         if !is_state(packet) {
             return None;
         }
-        let begun = self.begun(address, transport).max(1);
+        let begun = self.items_begun(address, transport).max(1);
         let at = self.items.iter().skip(begun).position(|item| {
             item.to == to
                 && is_state(&item.packet)
@@ -295,7 +295,7 @@ impl OutboxQueue {
 
     /// Returns the number of items, from the first, that have left in part, or are encrypted
     /// already.
-    fn begun(&self, address: &Jid, transport: Transport) -> usize {
+    fn items_begun(&self, address: &Jid, transport: Transport) -> usize {
         let mut rest = self.taken.max(self.committed);
         let sizes = self.items.iter().map(|item| item.wire_len(address, transport));
         let is_begun = |size: usize| {

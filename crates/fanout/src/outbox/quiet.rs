@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn of(stanza: &str) -> Urgency {
-        urgency(&Packet::scanned(stanza.as_bytes()).unwrap())
+        urgency(&Packet::from_bytes(stanza.as_bytes()).unwrap())
     }
 
     #[test]

@@ -2,11 +2,11 @@ use super::*;
 
 fn message(len: usize) -> Packet {
     let body = "x".repeat(len);
-    Packet::scanned(format!("<message from='a@x/r'><body>{body}</body></message>").as_bytes()).unwrap()
+    Packet::from_bytes(format!("<message from='a@x/r'><body>{body}</body></message>").as_bytes()).unwrap()
 }
 
 fn presence(from: &str, show: &str) -> Packet {
-    Packet::scanned(format!("<presence from='{from}'><show>{show}</show></presence>").as_bytes()).unwrap()
+    Packet::from_bytes(format!("<presence from='{from}'><show>{show}</show></presence>").as_bytes()).unwrap()
 }
 
 fn open(outboxes: &mut Outboxes, link: u32) -> Link {
@@ -14,7 +14,7 @@ fn open(outboxes: &mut Outboxes, link: u32) -> Link {
     Link(link)
 }
 
-fn rendered(outboxes: &Outboxes, link: Link) -> String {
+fn render_all(outboxes: &Outboxes, link: Link) -> String {
     let mut out = Vec::new();
     outboxes.render(link, usize::MAX, &mut out);
     String::from_utf8(out).unwrap()
@@ -26,7 +26,7 @@ fn the_recipient_is_spliced_in_and_escaped() {
     outboxes.open(Link(0), Jid::parse("u@x/it's <me>").unwrap());
     assert_eq!(outboxes.push(Link(0), &message(1), To::Full), PushOutcome::Queued);
     assert_eq!(outboxes.push(Link(0), &message(1), To::Bare), PushOutcome::Queued);
-    let text = rendered(&outboxes, Link(0));
+    let text = render_all(&outboxes, Link(0));
     assert!(
         text.starts_with("<message to='u@x/it&apos;s &lt;me&gt;' from='a@x/r'>") || text.contains("&#39;"),
         "{text}"
@@ -41,10 +41,10 @@ fn what_the_transport_took_is_removed_and_the_rest_comes_back() {
     for _ in 0..3 {
         assert_eq!(outboxes.push(link, &message(10), To::Full), PushOutcome::Queued);
     }
-    let all = rendered(&outboxes, link);
+    let all = render_all(&outboxes, link);
     let one = all.len() / 3;
-    outboxes.sent(link, one + 5);
-    assert_eq!(rendered(&outboxes, link), all[one + 5..]);
+    outboxes.remove_sent(link, one + 5);
+    assert_eq!(render_all(&outboxes, link), all[one + 5..]);
     assert_eq!(outboxes.waiting_bytes(link), all.len() - one - 5);
     assert_eq!(outboxes.abandon(link).len(), 2, "a stanza that went out in part counts as not sent");
     outboxes.close(link);
@@ -59,12 +59,12 @@ fn what_is_abandoned_comes_back_once_and_a_begun_stanza_can_be_ended() {
     for len in 1..=3 {
         assert_eq!(outboxes.push(link, &message(len), To::Full), PushOutcome::Queued);
     }
-    let whole = rendered(&outboxes, link);
+    let whole = render_all(&outboxes, link);
     let first = whole.find("</message>").unwrap() + "</message>".len();
-    outboxes.sent(link, first - 4);
+    outboxes.remove_sent(link, first - 4);
     assert_eq!(outboxes.abandon(link).len(), 3);
     let mut rest = Vec::new();
-    outboxes.unfinished(link, &mut rest);
+    outboxes.append_rest(link, &mut rest);
     assert_eq!(rest, b"age>");
     assert_eq!(outboxes.push(link, &message(1), To::Full), PushOutcome::Gone);
     assert_eq!(outboxes.abandon(link).len(), 0);
@@ -87,8 +87,8 @@ fn who_keeps_a_stanza_until_it_was_sent_hears_what_was_not() {
         assert_eq!(outboxes.push(link, &message(10), to), PushOutcome::Queued);
     }
     outboxes.when_drained(link, tell(&told));
-    let one = rendered(&outboxes, link).len() / 4;
-    outboxes.sent(link, one + 1);
+    let one = render_all(&outboxes, link).len() / 4;
+    outboxes.remove_sent(link, one + 1);
     assert_eq!(*told.lock().unwrap(), [0]);
     let given_back = outboxes.abandon(link);
     assert_eq!(given_back.iter().map(|unsent| unsent.number).collect::<Vec<_>>(), [1], "only what nobody keeps");
@@ -102,10 +102,10 @@ fn above_the_soft_limit_newer_presence_replaces_older() {
     assert_eq!(outboxes.push(link, &message(100), To::Full), PushOutcome::Queued);
     assert_eq!(outboxes.push(link, &presence("b@x/1", "away"), To::Bare), PushOutcome::Queued);
     assert_eq!(outboxes.push(link, &presence("b@x/1", "chat"), To::Bare), PushOutcome::Queued);
-    let text = rendered(&outboxes, link);
+    let text = render_all(&outboxes, link);
     assert!(text.contains("chat") && !text.contains("away"), "{text}");
     assert_eq!(outboxes.push(link, &message(300), To::Full), PushOutcome::Overflow);
-    assert_eq!(rendered(&outboxes, link), text, "what is refused changes nothing");
+    assert_eq!(render_all(&outboxes, link), text, "what is refused changes nothing");
 }
 
 #[test]
@@ -127,8 +127,8 @@ fn a_full_shard_names_those_who_hold_most() {
     outboxes.close(fatter);
     assert!(!outboxes.is_crowded());
     assert_eq!(outboxes.fattest().map(|account| account.to_string()).as_deref(), Some("u0@x"));
-    let all = rendered(&outboxes, fat).len();
-    outboxes.sent(fat, all);
+    let all = render_all(&outboxes, fat).len();
+    outboxes.remove_sent(fat, all);
     assert!(outboxes.fattest().is_none());
     outboxes.close(thin);
     assert_eq!(outboxes.waiting_total(), 0);
@@ -146,16 +146,16 @@ fn all_sessions_of_an_account_together_have_a_limit() {
     while outboxes.push(Link(taken % 4), &message(150), To::Full) == PushOutcome::Queued {
         taken += 1;
         assert_eq!(outboxes.push(other, &message(1), To::Full), PushOutcome::Queued);
-        let all = rendered(&outboxes, other).len();
-        outboxes.sent(other, all);
+        let all = render_all(&outboxes, other).len();
+        outboxes.remove_sent(other, all);
     }
     assert!((12..16).contains(&taken), "{taken}");
     // Available presence is left out before a session ends because of it.
     assert_eq!(outboxes.push(Link(0), &presence("b@x/1", &"x".repeat(100)), To::Bare), PushOutcome::Queued);
-    assert!(!rendered(&outboxes, Link(0)).contains("presence"));
+    assert!(!render_all(&outboxes, Link(0)).contains("presence"));
     for link in 0..4 {
-        let all = rendered(&outboxes, Link(link)).len();
-        outboxes.sent(Link(link), all);
+        let all = render_all(&outboxes, Link(link)).len();
+        outboxes.remove_sent(Link(link), all);
     }
     assert_eq!((outboxes.waiting_total(), outboxes.fattest()), (0, None));
 }
@@ -178,14 +178,14 @@ fn what_is_paced_ends_no_session_and_keeps_its_place() {
     assert_eq!(outboxes.push(link, &message(500), To::Full), PushOutcome::Queued, "it doesn't count for the rest");
     assert_eq!(outboxes.push(link, &message(500), To::Full), PushOutcome::Overflow);
     outboxes.when_room(link, tell());
-    let all = rendered(&outboxes, link);
+    let all = render_all(&outboxes, link);
     assert_eq!(all.matches("<message").count(), 10);
     assert!(all.len() == outboxes.waiting_bytes(link) && all.len() == outboxes.waiting_total());
-    outboxes.sent(link, all.len() - 400);
+    outboxes.remove_sent(link, all.len() - 400);
     assert_eq!(*told.lock().unwrap(), 1);
-    outboxes.sent(link, 200);
+    outboxes.remove_sent(link, 200);
     assert_eq!(*told.lock().unwrap(), 2, "most is sent");
-    outboxes.sent(link, 200);
+    outboxes.remove_sent(link, 200);
     assert_eq!(outboxes.waiting_total(), 0);
     // An item that is larger than the limit of all comes alone.
     assert_eq!(outboxes.push_paced(link, &message(9000), To::Full), PushOutcome::Queued);
@@ -206,11 +206,11 @@ fn presence_above_the_hard_limit_ends_no_session() {
             PushOutcome::Queued
         );
     }
-    let text = rendered(&outboxes, link);
+    let text = render_all(&outboxes, link);
     assert!((5000..6200).contains(&text.len()), "{}", text.len());
     assert_eq!(outboxes.push(link, &presence("b30@x/1", "away"), To::Bare), PushOutcome::Queued);
-    assert!(rendered(&outboxes, link).contains("away"), "what is there is replaced");
-    let all = rendered(&outboxes, link).len();
-    outboxes.sent(link, all);
+    assert!(render_all(&outboxes, link).contains("away"), "what is there is replaced");
+    let all = render_all(&outboxes, link).len();
+    outboxes.remove_sent(link, all);
     assert_eq!(outboxes.waiting_total(), 0);
 }

@@ -90,7 +90,7 @@ impl ManagedQueue {
 
     /// Returns the number of stanzas that the client has acknowledged.
     #[inline]
-    pub fn acknowledged(&self) -> u32 {
+    pub fn count_acknowledged(&self) -> u32 {
         self.sent.wrapping_sub(self.unacked.len() as u32).wrapping_add(self.ahead)
     }
 }

@@ -33,7 +33,7 @@ impl Outboxes {
         };
         let (paced, bytes) = sum(&mut queue.items.iter());
         debug_assert_eq!(queue.bytes, bytes, "bytes that wait are those of the items");
-        let counted = queue.paced();
+        let counted = queue.paced_tally();
         debug_assert_eq!((counted.items, counted.bytes), (paced.items, paced.bytes), "paced items");
         debug_assert!(self.waiting >= bytes + paced.bytes, "the shard counts what its sessions do");
         let first = queue.items.front().map(|item| item.wire_len(address, slot.transport));

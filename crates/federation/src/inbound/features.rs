@@ -35,7 +35,7 @@ impl Inbound {
             }
             append(starttls);
         }
-        if self.tls.is_some() && self.proven.is_empty() && self.certified().is_some() {
+        if self.tls.is_some() && self.proven.is_empty() && self.certified_domain().is_some() {
             let mut mechanisms = Writer::with_ns("mechanisms", ns::SASL);
             mechanisms.start("mechanism").text("EXTERNAL").end();
             append(mechanisms);

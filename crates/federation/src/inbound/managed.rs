@@ -44,7 +44,7 @@ impl Inbound {
     pub(super) fn may_be_managed(&self) -> bool {
         match &self.tls {
             _ if self.has_proven() => true,
-            Some(_) => self.certified().is_none(),
+            Some(_) => self.certified_domain().is_none(),
             None => self.policy() == PeerPolicy::Plain,
         }
     }
@@ -59,10 +59,10 @@ impl Inbound {
                 }
                 (!self.tell_asked(false, out)).then_some(InboundEvent::Asked)
             }
-            "a" if self.managed.is_some() => handled(element).map(InboundEvent::Acknowledged),
+            "a" if self.managed.is_some() => handled_count(element).map(InboundEvent::Acknowledged),
             "enable" if is_first => Some(InboundEvent::Enable(matches!(element.attr("resume"), Some("true" | "1")))),
             "resume" if is_first => match element.attr("previd").filter(|id| !id.is_empty()) {
-                Some(id) => Some(InboundEvent::Resume(id.into(), handled(element))),
+                Some(id) => Some(InboundEvent::Resume(id.into(), handled_count(element))),
                 None => self.refuse(&Condition::BadRequest, out),
             },
             _ => self.refuse(&Condition::UnexpectedRequest, out),
@@ -176,7 +176,7 @@ impl Inbound {
     fn refuse(&mut self, condition: &Condition, out: &mut Vec<u8>) -> Option<InboundEvent> {
         let mut failed = Writer::with_ns("failed", ns::SM);
         failed.start_ns(condition.name(), ns::STANZA_ERRORS).end();
-        self.failed(failed, out)
+        self.fail_request(failed, out)
     }
 }
 
@@ -186,6 +186,6 @@ pub(crate) fn reaches(count: u32, other: u32) -> bool {
 }
 
 /// Returns the count in an acknowledgement (§4).
-pub(crate) fn handled(element: &Element) -> Option<u32> {
+pub(crate) fn handled_count(element: &Element) -> Option<u32> {
     element.attr("h").and_then(|h| h.trim().parse().ok())
 }

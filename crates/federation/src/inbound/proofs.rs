@@ -16,7 +16,7 @@ use crate::settings::PeerPolicy;
 
 impl Inbound {
     /// Returns the peer's domain if its certificate proves it.
-    pub(super) fn certified(&self) -> Option<&str> {
+    pub(super) fn certified_domain(&self) -> Option<&str> {
         self.remote.as_deref().filter(|remote| self.is_certified(remote))
     }
 
@@ -79,7 +79,7 @@ impl Inbound {
         if element.attr("mechanism") != Some("EXTERNAL") {
             return self.not_authenticated("invalid-mechanism", out);
         }
-        let Some(certified) = self.certified().map(Box::<str>::from) else {
+        let Some(certified) = self.certified_domain().map(Box::<str>::from) else {
             return self.not_authenticated("not-authorized", out);
         };
         let text = element.text();
@@ -103,11 +103,11 @@ impl Inbound {
     pub(super) fn not_authenticated(&mut self, condition: &str, out: &mut Vec<u8>) -> Option<InboundEvent> {
         let mut failure = Writer::with_ns("failure", ns::SASL);
         failure.start(condition).end();
-        self.failed(failure, out)
+        self.fail_request(failure, out)
     }
 
     /// Refuses a request. Both sides may continue, up to a limit.
-    pub(super) fn failed(&mut self, failure: Writer, out: &mut Vec<u8>) -> Option<InboundEvent> {
+    pub(super) fn fail_request(&mut self, failure: Writer, out: &mut Vec<u8>) -> Option<InboundEvent> {
         out.extend_from_slice(failure.finish().bytes());
         self.failures += 1;
         (self.failures >= MOST_FAILURES)

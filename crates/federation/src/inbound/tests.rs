@@ -64,7 +64,7 @@ impl InboundPeer {
         said
     }
 
-    fn secured(shown: Result<Names, Untrusted>, policy: PeerPolicy) -> Self {
+    fn secure(shown: Result<Names, Untrusted>, policy: PeerPolicy) -> Self {
         let mut peer = Self::new(policy);
         peer.send(HEADER);
         peer.send(STARTTLS);
@@ -72,8 +72,8 @@ impl InboundPeer {
         peer
     }
 
-    fn proven() -> Self {
-        let mut peer = Self::secured(Ok(Names::of(&["a.example"])), PeerPolicy::Certificate);
+    fn prove() -> Self {
+        let mut peer = Self::secure(Ok(Names::of(&["a.example"])), PeerPolicy::Certificate);
         peer.send(HEADER);
         assert!(peer.send(EXTERNAL).contains("<success"));
         peer.send(HEADER);
@@ -87,7 +87,7 @@ fn ids(said: &str) -> Vec<&str> {
 
 #[test]
 fn a_certificate_for_the_domain_is_enough() {
-    let mut peer = InboundPeer::proven();
+    let mut peer = InboundPeer::prove();
     peer.send("<message from='romeo@a.example/x' to='juliet@b.example'><body>hi</body></message>");
     peer.send("<presence from='romeo@a.example/x' to='room@rooms.b.example/nick'/>");
     assert_eq!(peer.delivered.len(), 2);
@@ -129,12 +129,12 @@ fn external_is_for_certificates_of_the_domain_alone() {
         Ok(Names::of(&["b.a.example", "*.a.example", "example", "xa.example"])),
     ];
     for shown in cases {
-        let mut peer = InboundPeer::secured(shown.clone(), PeerPolicy::Dialback);
+        let mut peer = InboundPeer::secure(shown.clone(), PeerPolicy::Dialback);
         assert!(!peer.send(HEADER).contains("EXTERNAL"), "{shown:?}");
         assert!(peer.send(EXTERNAL).contains("<not-authorized/>"), "{shown:?}");
         assert!(!peer.machine.has_proven());
     }
-    let mut peer = InboundPeer::secured(Ok(Names::of(&["a.example", "c.example"])), PeerPolicy::Certificate);
+    let mut peer = InboundPeer::secure(Ok(Names::of(&["a.example", "c.example"])), PeerPolicy::Certificate);
     assert!(peer.send(HEADER).contains("EXTERNAL"));
     // The certificate has this name, but it isn't the one in the header.
     let auth =
@@ -148,7 +148,7 @@ fn external_is_for_certificates_of_the_domain_alone() {
 
 #[test]
 fn sasl_fails_a_few_times_only() {
-    let mut peer = InboundPeer::secured(Err(Untrusted::Missing), PeerPolicy::Dialback);
+    let mut peer = InboundPeer::secure(Err(Untrusted::Missing), PeerPolicy::Dialback);
     peer.send(HEADER);
     for _ in 0..4 {
         peer.send(EXTERNAL);
@@ -169,14 +169,14 @@ fn names_never_change() {
         (other("c.example", "b.example"), "invalid-from"),
         (other("a.example", "rooms.b.example"), "improper-addressing"),
     ] {
-        let mut peer = InboundPeer::secured(Ok(Names::of(&["a.example", "c.example"])), PeerPolicy::Certificate);
+        let mut peer = InboundPeer::secure(Ok(Names::of(&["a.example", "c.example"])), PeerPolicy::Certificate);
         assert!(peer.send(&header).contains(error));
-        let mut peer = InboundPeer::secured(Ok(Names::of(&["a.example", "c.example"])), PeerPolicy::Certificate);
+        let mut peer = InboundPeer::secure(Ok(Names::of(&["a.example", "c.example"])), PeerPolicy::Certificate);
         peer.send(HEADER);
         peer.send(EXTERNAL);
         assert!(peer.send(&header).contains(error));
     }
-    let mut peer = InboundPeer::secured(Ok(Names::of(&["a.example"])), PeerPolicy::Certificate);
+    let mut peer = InboundPeer::secure(Ok(Names::of(&["a.example"])), PeerPolicy::Certificate);
     assert!(peer.send(&other("A.EXAMPLE.", "B.Example")).contains("EXTERNAL"), "the same names");
 }
 
@@ -219,7 +219,7 @@ fn stanzas_come_from_proven_domains_and_go_to_ours() {
         ("romeo@a.example", "juliet@x.b.example", "host-unknown"),
     ];
     for (from, to, error) in cases {
-        let mut peer = InboundPeer::proven();
+        let mut peer = InboundPeer::prove();
         let said = peer.send(&format!("<message from='{from}' to='{to}'/>"));
         assert!(said.contains(error), "{from} {to}: {said}");
         assert_eq!(peer.delivered, [], "{from} {to}");
@@ -227,24 +227,24 @@ fn stanzas_come_from_proven_domains_and_go_to_ours() {
         assert_eq!(peer.delivered, [], "nothing counts behind it");
     }
     for stanza in ["<message to='juliet@b.example'/>", "<message from='romeo@a.example'/>"] {
-        assert!(InboundPeer::proven().send(stanza).contains("improper-addressing"));
+        assert!(InboundPeer::prove().send(stanza).contains("improper-addressing"));
     }
     let client = "<message xmlns='jabber:client' from='romeo@a.example' to='juliet@b.example'/>";
-    assert!(InboundPeer::proven().send(client).contains("invalid-namespace"));
+    assert!(InboundPeer::prove().send(client).contains("invalid-namespace"));
 }
 
 #[test]
 fn a_prefix_does_not_hide_a_sender() {
-    let mut peer = InboundPeer::proven();
+    let mut peer = InboundPeer::prove();
     peer.send("<message xmlns:x='urn:x' x:from='juliet@b.example' from='romeo@A.example' to='juliet@b.example'/>");
     assert_eq!(peer.delivered, [("romeo@a.example".into(), "juliet@b.example".into())]);
     let twice = "<message from='romeo@a.example' from='juliet@b.example' to='juliet@b.example'/>";
-    assert!(InboundPeer::proven().send(twice).contains("not-well-formed"));
+    assert!(InboundPeer::prove().send(twice).contains("not-well-formed"));
 }
 
 #[test]
 fn answers_that_nobody_has_asked_for_prove_nothing() {
-    let mut peer = InboundPeer::secured(Err(Untrusted::Missing), PeerPolicy::Dialback);
+    let mut peer = InboundPeer::secure(Err(Untrusted::Missing), PeerPolicy::Dialback);
     peer.send(HEADER);
     for name in ["result", "verify"] {
         let said = peer.send(&format!("<db:{name} from='a.example' to='b.example' id='x' type='valid'/>"));
@@ -256,7 +256,7 @@ fn answers_that_nobody_has_asked_for_prove_nothing() {
 
 #[test]
 fn keys_of_others_are_asked_about_and_ours_answered() {
-    let mut peer = InboundPeer::secured(Err(Untrusted::Missing), PeerPolicy::Dialback);
+    let mut peer = InboundPeer::secure(Err(Untrusted::Missing), PeerPolicy::Dialback);
     peer.send(HEADER);
     peer.send("<db:result from='a.example' to='b.example'>key</db:result>");
     assert_eq!(peer.events.iter().filter(|event| event.starts_with("Verify")).count(), 1);
@@ -281,11 +281,11 @@ fn keys_of_others_are_asked_about_and_ours_answered() {
 #[test]
 fn dialback_without_dialback_needs_what_external_needs() {
     let ask = "<db:result from='a.example' to='b.example'>key</db:result>";
-    let mut peer = InboundPeer::secured(Ok(Names::of(&["a.example"])), PeerPolicy::Certificate);
+    let mut peer = InboundPeer::secure(Ok(Names::of(&["a.example"])), PeerPolicy::Certificate);
     peer.send(HEADER);
     assert!(peer.send(ask).contains("type='valid'"));
     for shown in [Err(Untrusted::UnknownIssuer), Err(Untrusted::Missing), Ok(Names::of(&["c.example"]))] {
-        let mut peer = InboundPeer::secured(shown, PeerPolicy::Certificate);
+        let mut peer = InboundPeer::secure(shown, PeerPolicy::Certificate);
         peer.send(HEADER);
         let said = peer.send(ask);
         assert!(said.contains("type='error'") && said.contains("not-authorized"), "{said}");
@@ -295,7 +295,7 @@ fn dialback_without_dialback_needs_what_external_needs() {
 
 #[test]
 fn dialback_is_refused_by_name_without_ending_the_stream() {
-    let mut peer = InboundPeer::secured(Err(Untrusted::Missing), PeerPolicy::Dialback);
+    let mut peer = InboundPeer::secure(Err(Untrusted::Missing), PeerPolicy::Dialback);
     peer.send(HEADER);
     let cases = [
         ("a.example", "c.example", "item-not-found"),
@@ -334,7 +334,7 @@ fn what_is_no_xmpp_ends_at_once() {
 #[test]
 fn compression_and_unknown_elements_are_refused() {
     let compress = "<compress xmlns='http://jabber.org/protocol/compress'><method>zlib</method></compress>";
-    let mut peer = InboundPeer::proven();
+    let mut peer = InboundPeer::prove();
     assert!(!peer.said.contains("compress"), "it is offered at no time: {}", peer.said);
     assert!(peer.send(compress).contains("unsupported-stanza-type"));
     let mut peer = InboundPeer::new(PeerPolicy::Dialback);
@@ -345,7 +345,7 @@ fn compression_and_unknown_elements_are_refused() {
 
 #[test]
 fn a_stanza_that_cannot_be_delivered_comes_back_to_its_sender() {
-    let mut peer = InboundPeer::proven();
+    let mut peer = InboundPeer::prove();
     peer.send("<iq type='get' from='romeo@a.example/x' to='b.example'><query xmlns='a'/></iq>");
     peer.send("<presence type='odd' from='romeo@a.example/x' to='juliet@b.example'/>");
     assert_eq!(peer.events.iter().filter(|event| event.starts_with("Refused")).count(), 2);
@@ -355,7 +355,7 @@ fn a_stanza_that_cannot_be_delivered_comes_back_to_its_sender() {
 
 #[test]
 fn what_comes_while_we_are_closing_still_counts() {
-    let mut peer = InboundPeer::proven();
+    let mut peer = InboundPeer::prove();
     let mut out = Vec::new();
     peer.machine.finish(&mut out);
     assert_eq!(out, STREAM_END);
@@ -367,7 +367,7 @@ fn what_comes_while_we_are_closing_still_counts() {
 #[test]
 fn it_does_not_matter_how_the_bytes_are_cut() {
     let all = "<message from='romeo@a.example' to='juliet@b.example'><body>hi</body></message>".repeat(3);
-    let mut peer = InboundPeer::proven();
+    let mut peer = InboundPeer::prove();
     let mut carry = Vec::new();
     let mut scanner = Scanner::new();
     for byte in all.bytes() {
@@ -387,7 +387,7 @@ fn what_is_too_deep_or_too_large_is_never_handed_on() {
     let deep = format!("{}{}", "<x xmlns='y'>".repeat(50_000), "</x>".repeat(50_000));
     let large = format!("<body>{}</body>", "x".repeat(crate::settings::STANZA_BYTES));
     for content in [deep, large] {
-        let mut peer = InboundPeer::proven();
+        let mut peer = InboundPeer::prove();
         let said = peer.send(&format!("<message from='x@a.example' to='y@b.example'>{content}</message>"));
         assert!(said.contains("<stream:error>") && peer.delivered.is_empty(), "{}", &said[..said.len().min(200)]);
     }

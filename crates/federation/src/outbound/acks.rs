@@ -5,7 +5,7 @@ use rookery_hub::custody::{Balance, Ledger};
 use rookery_xml::{Element, Writer, ns};
 
 use super::{Outbound, OutboundEvent, OutboundPhase};
-use crate::inbound::{handled, reaches};
+use crate::inbound::{handled_count, reaches};
 
 /// The acknowledgements that both sides have agreed on.
 #[derive(Debug, Default)]
@@ -100,7 +100,7 @@ impl Outbound {
 
     /// Handles the reply to `<resume/>` (§5).
     pub(super) fn resumption(&mut self, name: &str, answer: &Element, out: &mut Vec<u8>) -> Option<OutboundEvent> {
-        let handled = handled(answer);
+        let handled = handled_count(answer);
         match (name, handled) {
             ("resumed", Some(handled)) => {
                 self.acks.are_on = true;
@@ -137,7 +137,7 @@ impl Outbound {
         out: &mut Vec<u8>,
     ) -> Option<OutboundEvent> {
         match name {
-            "a" => handled(element).map(OutboundEvent::Acknowledged),
+            "a" => handled_count(element).map(OutboundEvent::Acknowledged),
             "r" => {
                 self.acks.asked = Some(self.acks.ledger.handled());
                 (!self.tell_asked(false, out)).then_some(OutboundEvent::Asked)

@@ -37,7 +37,7 @@ impl OutboundCall {
         }
     }
 
-    fn secured(policy: PeerPolicy, shown: Result<Names, Untrusted>) -> (Self, String) {
+    fn secure(policy: PeerPolicy, shown: Result<Names, Untrusted>) -> (Self, String) {
         let (mut call, _) = Self::new(policy, StreamPurpose::Stanzas);
         assert!(call.send(&format!("{HEADER}{STARTTLS}")).contains("<starttls"));
         call.send(PROCEED);
@@ -67,7 +67,7 @@ const SUCCESS: &str = "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>";
 
 #[test]
 fn it_is_ready_behind_the_features_that_follow_sasl() {
-    let (mut call, _) = OutboundCall::secured(PeerPolicy::Certificate, Ok(Names::of(&["b.example"])));
+    let (mut call, _) = OutboundCall::secure(PeerPolicy::Certificate, Ok(Names::of(&["b.example"])));
     assert!(call.send(&format!("{HEADER}{EXTERNAL}")).contains(&STANDARD.encode("a.example")));
     call.send(SUCCESS);
     assert!(!call.machine.is_ready(), "what waits must not be overtaken");
@@ -78,7 +78,7 @@ fn it_is_ready_behind_the_features_that_follow_sasl() {
 #[test]
 fn success_says_nothing_about_who_says_it() {
     for shown in [Err(Untrusted::Expired), Err(Untrusted::UnknownIssuer), Ok(Names::of(&["c.example"]))] {
-        let (call, said) = OutboundCall::secured(PeerPolicy::Certificate, shown);
+        let (call, said) = OutboundCall::secure(PeerPolicy::Certificate, shown);
         assert_eq!(said, "");
         assert_eq!(call.events, ["StartTls", "End"]);
     }
@@ -110,7 +110,7 @@ fn tls_cannot_be_taken_away_where_dns_names_certificates() {
     for bytes in [format!("{HEADER}{DIALBACK}"), HEADER.replace(" version='1.0'", "")] {
         for purpose in [StreamPurpose::Stanzas, StreamPurpose::Questions] {
             let (mut call, _) = OutboundCall::new(PeerPolicy::Plain, purpose);
-            call.machine = call.machine.encrypted();
+            call.machine = call.machine.require_tls();
             assert!(!call.send(&bytes).contains("<db:"));
             assert_eq!(call.events, ["End"], "{bytes}");
         }
@@ -122,7 +122,7 @@ fn a_certificate_that_dns_names_is_proof() {
     let record = Association::read(3, 0, 0, b"a certificate");
     let associations = Associations::new("b.example", "xmpp.b.example", 5269, record).expect("a record");
     let shown = Trust::new([]).judge_associated(&[b"a certificate"], &associations, 0);
-    let (mut call, _) = OutboundCall::secured(PeerPolicy::Certificate, shown);
+    let (mut call, _) = OutboundCall::secure(PeerPolicy::Certificate, shown);
     call.send(&format!("{HEADER}{EXTERNAL}{SUCCESS}{HEADER}<stream:features/>"));
     assert_eq!((call.machine.is_ready(), call.machine.security()), (true, "TLS, DANE"));
 }
@@ -131,7 +131,7 @@ fn a_certificate_that_dns_names_is_proof() {
 fn a_certificate_that_dns_does_not_name_ends_it_under_any_policy() {
     for policy in [PeerPolicy::Certificate, PeerPolicy::Dialback, PeerPolicy::Plain] {
         let (call, said) =
-            OutboundCall::secured(policy, Err(Untrusted::Unassociated("_5269._tcp.b.example.".to_owned())));
+            OutboundCall::secure(policy, Err(Untrusted::Unassociated("_5269._tcp.b.example.".to_owned())));
         assert_eq!((said.as_str(), call.events.join(" ").as_str()), ("", "StartTls End"), "{policy:?}");
         assert!(call.machine.cause().contains("TLSA records of _5269._tcp.b.example."), "{}", call.machine.cause());
     }
@@ -152,7 +152,7 @@ fn unasked_answers_do_not_make_it_ready() {
     let verify = "<db:verify from='b.example' to='a.example' id='x1' type='valid'/>";
     let (mut call, _) = OutboundCall::new(PeerPolicy::Dialback, StreamPurpose::Stanzas);
     call.send(&format!("{HEADER}{valid}{verify}"));
-    let (mut tls, _) = OutboundCall::secured(PeerPolicy::Dialback, Err(Untrusted::Missing));
+    let (mut tls, _) = OutboundCall::secure(PeerPolicy::Dialback, Err(Untrusted::Missing));
     tls.send(&format!("{HEADER}{valid}{verify}{SUCCESS}"));
     assert!(!call.machine.is_ready() && !tls.machine.is_ready());
     assert!(tls.send(DIALBACK).starts_with("<db:result from='a.example' to='b.example'>"));
@@ -164,7 +164,7 @@ fn unasked_answers_do_not_make_it_ready() {
 
 #[test]
 fn dialback_follows_where_sasl_fails() {
-    let (mut call, _) = OutboundCall::secured(PeerPolicy::Certificate, Ok(Names::of(&["b.example"])));
+    let (mut call, _) = OutboundCall::secure(PeerPolicy::Certificate, Ok(Names::of(&["b.example"])));
     let failure = "<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><not-authorized/></failure>";
     let said = call.send(&format!("{HEADER}{EXTERNAL}{failure}"));
     assert!(said.contains("<auth") && said.contains("<db:result"), "{said}");
@@ -188,7 +188,7 @@ fn odd_headers_are_refused() {
 
 #[test]
 fn stanzas_of_the_called_server_are_dropped() {
-    let (mut call, _) = OutboundCall::secured(PeerPolicy::Certificate, Ok(Names::of(&["b.example"])));
+    let (mut call, _) = OutboundCall::secure(PeerPolicy::Certificate, Ok(Names::of(&["b.example"])));
     call.send(&format!("{HEADER}{EXTERNAL}{SUCCESS}{HEADER}<stream:features/>"));
     assert_eq!(call.send("<message from='x@b.example' to='y@a.example'/>"), "");
     assert!(call.machine.is_ready());

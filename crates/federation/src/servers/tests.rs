@@ -16,7 +16,7 @@ mod world;
 
 use world::*;
 
-fn proven(world: &ServersWorld, side: usize) -> Vec<String> {
+fn proven_domains(world: &ServersWorld, side: usize) -> Vec<String> {
     let machines = world.sides[side].servers.streams.iter().filter_map(|(_, stream)| match &stream.machine {
         Machine::In { machine, .. } => Some(machine),
         Machine::Out { .. } | Machine::Component(_) => None,
@@ -40,7 +40,7 @@ fn certificates_prove_both_sides_and_stanzas_keep_their_order() {
     let expected: Vec<_> = (0..1000).map(|number| format!("romeo@a.example/x juliet@b.example: {number}")).collect();
     assert_eq!(world.sides[1].delivered, expected);
     assert_eq!(world.attempts.len(), 1);
-    assert_eq!(proven(&world, 1), ["a.example"]);
+    assert_eq!(proven_domains(&world, 1), ["a.example"]);
     world.send(1, "juliet@b.example", "romeo@a.example", "back");
     world.settle();
     assert_eq!(world.sides[0].delivered, ["juliet@b.example romeo@a.example: back"]);
@@ -55,7 +55,7 @@ fn dialback_proves_who_has_no_certificate_where_that_is_allowed() {
     world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
     world.settle();
     assert_eq!(world.sides[1].delivered, ["romeo@a.example/x juliet@b.example: 1"]);
-    assert_eq!(proven(&world, 1), ["a.example"]);
+    assert_eq!(proven_domains(&world, 1), ["a.example"]);
     // One connection is for the stanzas, the other asks the authority about the key, and is closed
     // again.
     assert_eq!(world.attempts.len(), 2);
@@ -78,7 +78,7 @@ fn who_is_impersonated_by_dialback_says_no() {
     let key = world.sides[1].servers.accept(address(7), false).unwrap();
     let said = talk(&mut world, key, &mut impostor);
     assert!(said.contains("type='invalid'"), "{said}");
-    assert_eq!(proven(&world, 1), [""; 0]);
+    assert_eq!(proven_domains(&world, 1), [""; 0]);
 }
 
 /// Lets another party's machine call the second server, and returns all replies of the server.
@@ -346,7 +346,7 @@ fn who_was_proven_by_an_authority_that_is_believed_no_more_proves_it_again() {
     world.settle();
     world.sides[1].servers.judge_again();
     world.settle();
-    assert_eq!(proven(&world, 1), [""; 0]);
+    assert_eq!(proven_domains(&world, 1), [""; 0]);
     world.sides[0].shown = Err(Untrusted::UnknownIssuer);
     world.send(0, "romeo@a.example/x", "juliet@b.example", "2");
     world.settle();

@@ -203,7 +203,7 @@ impl HostileRig {
     }
 
     /// Connects as a domain, with TLS.
-    pub fn secured(&mut self, from: SocketAddr, domain: &str, shown: Result<Names, Untrusted>) -> ConnectionKey {
+    pub fn call_with_tls(&mut self, from: SocketAddr, domain: &str, shown: Result<Names, Untrusted>) -> ConnectionKey {
         let key = self.call(from).expect("a place");
         assert!(self.hear(key, header(domain)).contains("<starttls"));
         assert!(self.hear(key, STARTTLS).contains("<proceed"));
@@ -213,8 +213,8 @@ impl HostileRig {
     }
 
     /// Connects as a domain and proves it by its certificate.
-    pub fn proven(&mut self, from: SocketAddr, domain: &str) -> ConnectionKey {
-        let key = self.secured(from, domain, Ok(Names::of(&[domain])));
+    pub fn call_proven(&mut self, from: SocketAddr, domain: &str) -> ConnectionKey {
+        let key = self.call_with_tls(from, domain, Ok(Names::of(&[domain])));
         assert!(self.hear(key, EXTERNAL).contains("<success"));
         self.hear(key, header(domain));
         key
@@ -231,7 +231,7 @@ impl HostileRig {
 
     /// Sends a stanza, without its `to`.
     pub fn send_text(&mut self, to: &str, text: &str) {
-        let packet = Packet::scanned(text.as_bytes()).expect("a packet");
+        let packet = Packet::from_bytes(text.as_bytes()).expect("a packet");
         self.servers.set_time(self.now_ms);
         self.servers.send(Outgoing::plain(Jid::parse(to).expect("an address"), packet));
         self.run();

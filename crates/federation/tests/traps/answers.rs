@@ -21,13 +21,13 @@ fn answers_that_nobody_has_asked_for_open_nothing_in_any_state() {
             server.hear(key, header("c.example"));
             key
         },
-        |server| server.secured(address(1), "c.example", Err(Untrusted::Missing)),
+        |server| server.call_with_tls(address(1), "c.example", Err(Untrusted::Missing)),
         |server| {
-            let key = server.secured(address(1), "a.example", Err(Untrusted::Missing));
+            let key = server.call_with_tls(address(1), "a.example", Err(Untrusted::Missing));
             server.hear(key, result("a.example"));
             key
         },
-        |server| server.proven(address(1), "c.example"),
+        |server| server.call_proven(address(1), "c.example"),
     ];
     for state in states {
         let mut server = HostileRig::new(PeerPolicy::Dialback);
@@ -43,8 +43,8 @@ fn an_authority_speaks_for_its_own_domain_and_the_question_it_was_asked() {
     let mut server = HostileRig::new(PeerPolicy::Dialback);
     server.dns.insert("a.example".into(), at(11));
     server.dns.insert("c.example".into(), at(12));
-    let asker = server.secured(address(1), "a.example", Err(Untrusted::Missing));
-    let other = server.secured(address(2), "c.example", Err(Untrusted::Missing));
+    let asker = server.call_with_tls(address(1), "a.example", Err(Untrusted::Missing));
+    let other = server.call_with_tls(address(2), "c.example", Err(Untrusted::Missing));
     server.hear(asker, result("a.example"));
     server.hear(other, result("c.example"));
     let authorities = [server.calls[0].0, server.calls[1].0];
@@ -83,7 +83,7 @@ fn an_authority_speaks_for_its_own_domain_and_the_question_it_was_asked() {
 fn whom_a_question_is_put_to_can_send_little() {
     let mut server = HostileRig::new(PeerPolicy::Dialback);
     server.dns.insert("a.example".into(), at(11));
-    let asker = server.secured(address(1), "a.example", Err(Untrusted::Missing));
+    let asker = server.call_with_tls(address(1), "a.example", Err(Untrusted::Missing));
     server.hear(asker, result("a.example"));
     let authority = server.answer();
     for bytes in [hostile::reply("a.example", "1"), hostile::TLS_FEATURE.into(), hostile::PROCEED.into()] {

@@ -16,7 +16,7 @@ fn server(policy: PeerPolicy) -> HostileRig {
 }
 
 /// Lets DNS name a certificate, in a record of a use, for the server of a domain.
-fn named(domain: &str, usage: u8, certificate: &[u8]) -> Found {
+fn name_certificate(domain: &str, usage: u8, certificate: &[u8]) -> Found {
     let records = Association::read(usage, 0, 0, certificate);
     let tlsa = Associations::new(domain, "xmpp.host.example", 5269, records).map(Arc::new);
     Ok(vec![Address { tlsa, ..Address::new(address(1), false) }])
@@ -38,7 +38,7 @@ fn caller(
     key
 }
 
-fn untrusted() -> Result<Names, Untrusted> {
+fn no_names() -> Result<Names, Untrusted> {
     Err(Untrusted::UnknownIssuer)
 }
 
@@ -46,9 +46,9 @@ fn untrusted() -> Result<Names, Untrusted> {
 fn a_caller_proves_itself_by_the_certificate_that_dns_names() {
     for policy in [PeerPolicy::Certificate, PeerPolicy::Dialback, PeerPolicy::Plain] {
         // Certified only for its host, or for no name.
-        for judged in [untrusted(), Ok(Names::of(&["xmpp.host.example"]))] {
+        for judged in [no_names(), Ok(Names::of(&["xmpp.host.example"]))] {
             let mut server = server(policy);
-            server.dns.insert("a.example".into(), named("a.example", 3, b"its certificate"));
+            server.dns.insert("a.example".into(), name_certificate("a.example", 3, b"its certificate"));
             let key = caller(&mut server, "a.example", b"its certificate", judged);
             assert!(server.hear(key, result("a.example")).contains("type='valid'"), "{policy:?}");
             server.hear(key, MESSAGE);
@@ -63,9 +63,9 @@ fn a_caller_proves_itself_by_the_certificate_that_dns_names() {
 #[test]
 fn what_dns_does_not_name_is_refused_and_nobody_is_called() {
     let others = [
-        ("another certificate", named("a.example", 3, b"another")),
-        ("an authority", named("a.example", 2, b"its certificate")),
-        ("one that an authority has to stand for", named("a.example", 1, b"its certificate")),
+        ("another certificate", name_certificate("a.example", 3, b"another")),
+        ("an authority", name_certificate("a.example", 2, b"its certificate")),
+        ("one that an authority has to stand for", name_certificate("a.example", 1, b"its certificate")),
         ("no certificate", at(1)),
         ("no server", Err(NotFound::NoServer)),
         ("nothing", Err(NotFound::NoAnswer)),
@@ -73,7 +73,7 @@ fn what_dns_does_not_name_is_refused_and_nobody_is_called() {
     for (what, found) in others {
         let mut server = server(PeerPolicy::Certificate);
         server.dns.insert("a.example".into(), found);
-        let key = caller(&mut server, "a.example", b"its certificate", untrusted());
+        let key = caller(&mut server, "a.example", b"its certificate", no_names());
         let said = server.hear(key, result("a.example"));
         assert!(said.contains("type='error'"), "{what}: {said}");
         assert!(server.hear(key, MESSAGE).contains("not-authorized"), "{what}");
@@ -85,13 +85,13 @@ fn what_dns_does_not_name_is_refused_and_nobody_is_called() {
 #[test]
 fn dns_is_asked_where_it_is_believed_alone() {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
-    server.dns.insert("a.example".into(), named("a.example", 3, b"its certificate"));
-    let key = caller(&mut server, "a.example", b"its certificate", untrusted());
+    server.dns.insert("a.example".into(), name_certificate("a.example", 3, b"its certificate"));
+    let key = caller(&mut server, "a.example", b"its certificate", no_names());
     assert!(server.hear(key, result("a.example")).contains("not-authorized"));
     assert_eq!(server.looked_up, [""; 0]);
     // A caller without a certificate isn't looked up either.
     let mut server = self::server(PeerPolicy::Certificate);
-    let key = server.secured(address(1), "a.example", Err(Untrusted::Missing));
+    let key = server.call_with_tls(address(1), "a.example", Err(Untrusted::Missing));
     assert!(server.hear(key, result("a.example")).contains("not-authorized"));
     assert_eq!(server.looked_up, [""; 0]);
 }
@@ -99,10 +99,10 @@ fn dns_is_asked_where_it_is_believed_alone() {
 /// If dialback is enough, the key is verified when DNS names no certificate, or another one.
 #[test]
 fn a_key_is_verified_where_that_is_enough() {
-    for found in [at(1), named("a.example", 3, b"another")] {
+    for found in [at(1), name_certificate("a.example", 3, b"another")] {
         let mut server = server(PeerPolicy::Dialback);
         server.dns.insert("a.example".into(), found);
-        let key = caller(&mut server, "a.example", b"its certificate", untrusted());
+        let key = caller(&mut server, "a.example", b"its certificate", no_names());
         server.hear(key, result("a.example"));
         assert_eq!((server.looked_up.len(), server.calls.len()), (1, 1));
     }
@@ -114,7 +114,7 @@ fn a_key_is_verified_where_that_is_enough() {
 fn no_key_makes_up_for_a_certificate() {
     let mut server = server(PeerPolicy::Dialback);
     server.dns.insert("a.example".into(), at(11));
-    let key = caller(&mut server, "a.example", b"its certificate", untrusted());
+    let key = caller(&mut server, "a.example", b"its certificate", no_names());
     server.hear(key, result("a.example"));
     let authority = server.answer();
     for bytes in [hostile::reply("a.example", "1"), hostile::TLS_FEATURE.into(), hostile::PROCEED.into()] {
@@ -140,10 +140,10 @@ fn no_key_makes_up_for_a_certificate() {
 #[test]
 fn each_domain_of_a_caller_is_named_by_its_own_zone() {
     let mut server = server(PeerPolicy::Certificate);
-    server.dns.insert("a.example".into(), named("a.example", 3, b"its certificate"));
-    server.dns.insert("rooms.a.example".into(), named("rooms.a.example", 3, b"its certificate"));
-    server.dns.insert("c.example".into(), named("c.example", 3, b"another"));
-    let key = caller(&mut server, "a.example", b"its certificate", untrusted());
+    server.dns.insert("a.example".into(), name_certificate("a.example", 3, b"its certificate"));
+    server.dns.insert("rooms.a.example".into(), name_certificate("rooms.a.example", 3, b"its certificate"));
+    server.dns.insert("c.example".into(), name_certificate("c.example", 3, b"another"));
+    let key = caller(&mut server, "a.example", b"its certificate", no_names());
     for (domain, is_proven) in [("a.example", true), ("rooms.a.example", true), ("c.example", false)] {
         assert_eq!(server.hear(key, result(domain)).contains("type='valid'"), is_proven, "{domain}");
     }
@@ -158,8 +158,8 @@ fn each_domain_of_a_caller_is_named_by_its_own_zone() {
 #[test]
 fn what_dns_has_named_is_asked_for_again() {
     let mut server = server(PeerPolicy::Certificate);
-    server.dns.insert("a.example".into(), named("a.example", 3, b"its certificate"));
-    let key = caller(&mut server, "a.example", b"its certificate", untrusted());
+    server.dns.insert("a.example".into(), name_certificate("a.example", 3, b"its certificate"));
+    let key = caller(&mut server, "a.example", b"its certificate", no_names());
     server.hear(key, result("a.example"));
     for _ in 0..23 * 6 {
         server.advance(600_000);
@@ -177,7 +177,7 @@ fn what_dns_has_named_is_asked_for_again() {
 fn strangers_have_few_domains_looked_up() {
     let mut server = server(PeerPolicy::Certificate);
     for stream in 0..10 {
-        let key = caller(&mut server, "x.example", b"a certificate", untrusted());
+        let key = caller(&mut server, "x.example", b"a certificate", no_names());
         for number in 0..10 {
             server.hear(key, result(&format!("x{stream}-{number}.example")));
         }

@@ -19,7 +19,7 @@ fn a_stream_that_was_proven_by_dialback_speaks_for_that_domain_alone() {
     ];
     for from in froms {
         let mut server = HostileRig::new(PeerPolicy::Dialback);
-        let key = server.secured(address(1), "a.example", Ok(Names::of(&["a.example"])));
+        let key = server.call_with_tls(address(1), "a.example", Ok(Names::of(&["a.example"])));
         assert!(server.hear(key, result("a.example")).contains("type='valid'"));
         let said = server.hear(key, format!("<message from='{from}' to='juliet@b.example'/>"));
         assert!(said.contains("invalid-from"), "{from}: {said}");
@@ -33,7 +33,7 @@ fn a_stream_that_was_proven_by_dialback_speaks_for_that_domain_alone() {
 fn further_domains_speak_on_a_stream_once_each_is_proven() {
     let mut server = HostileRig::new(PeerPolicy::Dialback);
     let names = Names::of(&["a.example", "rooms.a.example"]);
-    let key = server.secured(address(1), "a.example", Ok(names));
+    let key = server.call_with_tls(address(1), "a.example", Ok(names));
     assert!(server.hear(key, result("a.example")).contains("type='valid'"));
     assert!(server.hear(key, result("rooms.a.example")).contains("type='valid'"));
     // Its certificate isn't for this domain, and DNS knows no server to ask.
@@ -65,7 +65,7 @@ fn spellings_of_a_name_are_one_name_and_others_are_others() {
     ];
     for same in spellings {
         let mut server = HostileRig::new(PeerPolicy::Certificate);
-        let key = server.secured(address(1), same, Ok(Names::of(&["xn--bcher-kva.example"])));
+        let key = server.call_with_tls(address(1), same, Ok(Names::of(&["xn--bcher-kva.example"])));
         assert!(server.hear(key, EXTERNAL).contains("<success"), "{same}");
         server.hear(key, header("b\u{fc}cher.example"));
         server.hear(key, "<message from='u@b\u{fc}cher.example' to='juliet@b.example'/>");
@@ -75,7 +75,7 @@ fn spellings_of_a_name_are_one_name_and_others_are_others() {
         [("fa\u{df}.example", "xn--fa-hia.example", "fass.example"), ("a.example", "a.example", "\u{430}.example")];
     for (proven, certified, other) in others {
         let mut server = HostileRig::new(PeerPolicy::Certificate);
-        let key = server.secured(address(1), proven, Ok(Names::of(&[certified])));
+        let key = server.call_with_tls(address(1), proven, Ok(Names::of(&[certified])));
         assert!(server.hear(key, EXTERNAL).contains("<success"));
         server.hear(key, header(proven));
         server.hear(key, format!("<message from='u@{other}' to='juliet@b.example'/>"));

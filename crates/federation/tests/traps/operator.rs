@@ -31,7 +31,7 @@ fn streams_of_hosts_that_are_gone_end() {
     }
     let mut server = HostileRig::new(PeerPolicy::Certificate);
     server.dns.insert("a.example".into(), at(1));
-    let coming = server.proven(address(1), "a.example");
+    let coming = server.call_proven(address(1), "a.example");
     server.send("romeo@a.example", "1");
     let leaving = server.welcome("a.example");
     server.hear(leaving, "<stream:features/>");
@@ -103,7 +103,7 @@ fn a_host_that_does_not_federate_is_closed_whatever_its_neighbour_does() {
         assert_eq!(last(&said), last(&expected));
         assert!(server.gone.contains(&key) && !said.contains("<stream:features"), "{said}");
     }
-    let key = server.proven(address(1), "a.example");
+    let key = server.call_proven(address(1), "a.example");
     for request in [
         "<db:result from='a.example' to='HOST'>0123</db:result>",
         "<db:verify from='a.example' to='HOST' id='1'>0123</db:verify>",
@@ -128,7 +128,7 @@ fn a_host_that_does_not_federate_is_closed_whatever_its_neighbour_does() {
 #[test]
 fn a_host_that_stops_to_federate_ends_its_own_streams() {
     let mut server = HostileRig::with(rooms_have(Rules::default()));
-    let of_neighbour = server.proven(address(1), "a.example");
+    let of_neighbour = server.call_proven(address(1), "a.example");
     let key = server.call(address(2)).expect("a place");
     server.hear(key, to_rooms(&header("a.example")));
     server.hear(key, STARTTLS);
@@ -151,7 +151,7 @@ fn a_host_that_stops_to_federate_ends_its_own_streams() {
 fn a_host_with_a_stricter_policy_takes_nothing_on_a_weaker_proof() {
     let mut server = HostileRig::with(rooms_have(Rules::default()));
     server.dns.insert("a.example".into(), at(1));
-    let key = server.secured(address(1), "a.example", Err(Untrusted::UnknownIssuer));
+    let key = server.call_with_tls(address(1), "a.example", Err(Untrusted::UnknownIssuer));
     let said = server.hear(key, RESULT);
     assert!(said.contains("type='error'") && said.contains("not-authorized"), "{said}");
     server.hear(key, RESULT.replace("rooms.", ""));
@@ -174,7 +174,7 @@ fn a_host_with_a_stricter_policy_takes_nothing_on_a_weaker_proof() {
 
 /// Returns a rig on which the server of `a.example` has let us in, without a certificate, on a
 /// stream for both directions.
-fn called() -> (HostileRig, ConnectionKey) {
+fn call() -> (HostileRig, ConnectionKey) {
     let mut server = HostileRig::with(rooms_have(Rules { policy: PeerPolicy::Dialback, ..Rules::default() }));
     server.dns.insert("a.example".into(), at(1));
     server.send("romeo@a.example", "1");
@@ -203,7 +203,7 @@ fn a_stream_that_we_have_opened_goes_by_the_latest_rules() {
         ),
         (Rules::default(), "policy-violation"),
     ] {
-        let (mut server, key) = called();
+        let (mut server, key) = call();
         assert_eq!(server.hear(key, TO_ROOMS), "");
         server.reload(rooms_have(rules));
         assert!(!server.gone.contains(&key), "it is for the neighbour");
@@ -219,7 +219,7 @@ fn a_stream_that_we_have_opened_goes_by_the_latest_rules() {
 #[test]
 fn a_stricter_policy_ends_streams_that_we_have_opened() {
     let strict = || FederationSettings::new(Secret::new(b"secret"));
-    let (mut server, key) = called();
+    let (mut server, key) = call();
     server.reload(strict());
     assert!(server.said_to(key).contains("policy-violation") && server.gone.contains(&key));
     let mut server = HostileRig::with(rooms_have(Rules::default()));
@@ -276,7 +276,7 @@ fn a_stream_that_moves_between_shards_is_judged_where_it_arrives() {
 
 /// Returns a stream that has proven `a.example`, on its way to another shard.
 fn moving(server: &mut HostileRig) -> Arrival {
-    let key = server.secured(address(1), "a.example", Ok(Names::of(&["a.example"])));
+    let key = server.call_with_tls(address(1), "a.example", Ok(Names::of(&["a.example"])));
     server.servers.received(key, EXTERNAL.as_bytes(), &Elsewhere);
     loop {
         match server.servers.next_action().expect("it moves") {
@@ -316,7 +316,7 @@ fn a_rule_that_refuses_says_why() {
         assert_eq!(told, text.map(Some).into_iter().collect::<Vec<_>>());
         // An open stream that a reload ends gets the reason, too.
         let mut server = HostileRig::new(PeerPolicy::Certificate);
-        let key = server.proven(address(1), "a.example");
+        let key = server.call_proven(address(1), "a.example");
         server.reload(settings);
         let said = server.said_to(key);
         assert!(escaped.is_none_or(|text| said.contains(&text)), "{said}");
@@ -331,7 +331,7 @@ fn a_key_is_not_confirmed_for_an_excluded_server() {
     let key_of = Secret::new(b"secret").key("a.example", "b.example", "1");
     let question = format!("<db:verify from='a.example' to='b.example' id='1'>{key_of}</db:verify>");
     let mut server = HostileRig::with(settings);
-    let key = server.secured(address(1), "c.example", Err(Untrusted::Missing));
+    let key = server.call_with_tls(address(1), "c.example", Err(Untrusted::Missing));
     let said = server.hear(key, &question);
     assert!(said.contains("type='error'") && said.contains("policy-violation"), "{said}");
     assert!(server.hear(key, question.replace("from='a.", "from='c.")).contains("type='invalid'"));

@@ -30,7 +30,7 @@ fn a_trickle_of_bytes_keeps_no_connection() {
 #[test]
 fn all_strangers_together_have_so_many_connections() {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
-    let known = server.proven(address(1), "a.example");
+    let known = server.call_proven(address(1), "a.example");
     let mut strangers = 0;
     for number in 0..1_000_u32 {
         let [_, _, third, fourth] = number.to_be_bytes();
@@ -41,7 +41,7 @@ fn all_strangers_together_have_so_many_connections() {
     assert_eq!(server.delivered.len(), 1);
     // They are gone after half a minute, and there is room again.
     server.advance(31_000);
-    server.proven(address(2), "c.example");
+    server.call_proven(address(2), "c.example");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_connection_that_moves_between_shards_still_counts() {
     let (mut first, mut second) = (HostileRig::new(PeerPolicy::Dialback), HostileRig::new(PeerPolicy::Dialback));
     let mut here = 0;
     for _ in 0..100 {
-        let key = first.secured(address(1), "a.example", Err(Untrusted::Missing));
+        let key = first.call_with_tls(address(1), "a.example", Err(Untrusted::Missing));
         first.servers.received(key, result("a.example").as_bytes(), &Elsewhere);
         let Some(rookery_federation::Action::Move(_, arrival, 1)) = first.servers.next_action() else {
             panic!("it moves")
@@ -272,7 +272,7 @@ fn stanzas_of_a_tick_leave_in_one_write() {
     for number in 0..100 {
         for domain in ["a.example", "c.example"] {
             let text = format!("<message from='user{number}@b.example/x' id='{number}'/>");
-            let packet = Packet::scanned(text.as_bytes()).expect("a packet");
+            let packet = Packet::from_bytes(text.as_bytes()).expect("a packet");
             let to = Jid::parse(&format!("romeo@{domain}")).expect("an address");
             server.servers.send(Outgoing::plain(to, packet));
         }
@@ -346,11 +346,11 @@ fn a_sender_who_writes_to_the_whole_world_keeps_nobody_from_theirs() {
 #[test]
 fn a_domain_has_so_many_streams() {
     let mut server = HostileRig::new(PeerPolicy::Certificate);
-    let keys: Vec<_> = (0..100).map(|number| server.proven(address(number), "a.example")).collect();
-    let over = server.secured(address(200), "a.example", Ok(Names::of(&["a.example"])));
+    let keys: Vec<_> = (0..100).map(|number| server.call_proven(address(number), "a.example")).collect();
+    let over = server.call_with_tls(address(200), "a.example", Ok(Names::of(&["a.example"])));
     server.hear(over, EXTERNAL);
     assert!(server.gone.contains(&over));
-    let over = server.secured(address(201), "a.example", Ok(Names::of(&["a.example"])));
+    let over = server.call_with_tls(address(201), "a.example", Ok(Names::of(&["a.example"])));
     assert!(server.hear(over, result("a.example")).contains("resource-constraint"));
     // A service of ours makes another pair: a server with many domains opens one stream for each
     // pair.
@@ -362,7 +362,7 @@ fn a_domain_has_so_many_streams() {
     server.hear(other, &to_rooms);
     assert!(server.hear(other, EXTERNAL).contains("<success") && !server.gone.contains(&other));
     // Others are let in, and so is the domain when it has closed one.
-    server.proven(address(202), "c.example");
+    server.call_proven(address(202), "c.example");
     server.servers.closed(keys[0], "closed");
-    server.proven(address(203), "a.example");
+    server.call_proven(address(203), "a.example");
 }

@@ -58,7 +58,7 @@ impl DocumentName {
     }
 
     /// Returns the name in the store, or the prefix of the names.
-    pub fn stored(&self) -> String {
+    pub fn stored_name(&self) -> String {
         match self {
             Self::One(name) | Self::Several(name) => (*name).to_owned(),
             Self::AtHand(name) => stored_name(name),

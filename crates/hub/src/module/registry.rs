@@ -164,7 +164,7 @@ impl Registry {
 impl World {
     pub(crate) fn call_service(&mut self, service: usize, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
         if let Some(ModuleCall { call, module, .. }) = self.registry().requests.services.get(service) {
-            self.tallied(module, |world| call(world, packet, to, domain));
+            self.call_module(module, |world| call(world, packet, to, domain));
         }
     }
 
@@ -307,7 +307,7 @@ impl World {
         let mut at = 0;
         while let Some(ModuleCall { module, call, .. }) = hook(self.registry()).get(at) {
             if self.domain(domain).is_some_and(|domain| domain.module(module).is_some()) {
-                self.tallied(module, |world| make(world, call))?;
+                self.call_module(module, |world| make(world, call))?;
             }
             at += 1;
         }
@@ -318,7 +318,7 @@ impl World {
     pub(crate) fn call_home(&mut self, home: &str) {
         let mut at = 0;
         while let Some(ModuleCall { call, module, .. }) = self.registry().rounds.journal.get(at) {
-            self.tallied(module, |world| call(world, home));
+            self.call_module(module, |world| call(world, home));
             at += 1;
         }
     }
@@ -327,7 +327,7 @@ impl World {
     pub(crate) fn call_all(&mut self, hook: fn(&Registry) -> &Hook<Everywhere>) {
         let mut at = 0;
         while let Some(ModuleCall { call, module, .. }) = hook(self.registry()).get(at) {
-            self.tallied(module, call);
+            self.call_module(module, call);
             at += 1;
         }
     }

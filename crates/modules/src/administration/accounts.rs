@@ -127,7 +127,7 @@ fn add(world: &mut World, order: CommandOrder) {
         Ok(has_rights) => {
             note(world, &order, "created an account", account.as_str());
             let more = if has_rights { "; its name had been given rights before the account existed" } else { "" };
-            order.done(world, &format!("{account} was added{more}"));
+            order.succeed(world, &format!("{account} was added{more}"));
         }
         Err(refusal) => refuse(world, order, refusal),
     });
@@ -175,7 +175,7 @@ fn change_password(world: &mut World, order: CommandOrder, account: Jid) {
     users::set_password(world, account.clone(), password, keep, move |world, set| match set {
         Ok(()) => {
             note(world, &order, "set a password", account.as_str());
-            order.done(world, &format!("{account} has a new password"));
+            order.succeed(world, &format!("{account} has a new password"));
         }
         Err(refusal) => refuse(world, order, refusal),
     });

@@ -172,7 +172,7 @@ fn set(world: &mut World, order: CommandOrder, which: BorderWhich) {
         Ok(()) => {
             note(world, &order, &format!("changed the {}", which.name()), &format!("{} entries", list.len()));
             world.state::<Borders>().set(&domain, which, list);
-            order.done(world, &format!("the {} was changed", which.name()));
+            order.succeed(world, &format!("the {} was changed", which.name()));
         }
         Err(error) => order.store_failed(world, "keeping a list of domains", &error),
     });

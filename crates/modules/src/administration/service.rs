@@ -1,7 +1,7 @@
 //! A domain's announcements, its administrators, and the restart and shutdown of the server:
 //! XEP-0133 §4.23 to §4.32.
 
-use rookery_base::counted;
+use rookery_base::count_of;
 use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
@@ -32,7 +32,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
             let text = text(&order, "announcement");
             announce::to_online(world, order.domain(), &text);
             note(world, &order, "sent an announcement", &text.body);
-            order.done(world, "the announcement was sent");
+            order.succeed(world, "the announcement was sent");
         },
     },
     AdHocCommand {
@@ -52,7 +52,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
             announce::set_motd(world, &domain, text, move |world, kept| match kept {
                 Ok(()) => {
                     note(world, &order, "set the message of the day", &body);
-                    order.done(world, "the message of the day was set");
+                    order.succeed(world, "the message of the day was set");
                 }
                 Err(error) => order.store_failed(world, "keeping a message of the day", &error),
             });
@@ -82,7 +82,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
             announce::update_motd(world, &domain, text, move |world, kept| match kept {
                 Ok(()) => {
                     note(world, &order, "changed the message of the day", &body);
-                    order.done(world, "the message of the day was changed for users who haven't received it yet");
+                    order.succeed(world, "the message of the day was changed for users who haven't received it yet");
                 }
                 Err(error) => order.store_failed(world, "keeping a message of the day", &error),
             });
@@ -100,7 +100,7 @@ pub(crate) const COMMANDS: &[AdHocCommand] = &[
             announce::delete_motd(world, &domain, |world, kept| match kept {
                 Ok(()) => {
                     note(world, &order, "removed the message of the day", order.domain());
-                    order.done(world, "there is no message of the day any more");
+                    order.succeed(world, "there is no message of the day any more");
                 }
                 Err(error) => order.store_failed(world, "removing a message of the day", &error),
             });
@@ -174,7 +174,7 @@ fn set_welcome(world: &mut World, order: CommandOrder, text: String, done: &'sta
     world.wait(kept, move |world, kept| match kept {
         Ok(()) => {
             note(world, &order, "changed the welcome message", done);
-            order.done(world, done);
+            order.succeed(world, done);
         }
         Err(error) => order.store_failed(world, "keeping the welcome message", &error),
     });
@@ -183,7 +183,7 @@ fn set_welcome(world: &mut World, order: CommandOrder, text: String, done: &'sta
 /// Shows the administrators that can be changed by this command, and those that the configuration
 /// names (§4.29).
 fn ask_admins(world: &mut World, order: CommandOrder) {
-    let configured = rights::configured(world, order.domain()).unwrap_or_default();
+    let configured = rights::configured_administrators(world, order.domain()).unwrap_or_default();
     let domain = order.domain().to_owned();
     with_named(world, &domain, move |world, named| match named {
         Ok(named) => {
@@ -217,7 +217,7 @@ fn set_admins(world: &mut World, order: CommandOrder) {
     if admins.len() > MAX_ADMINS {
         return order.fail(world, format!("at most {MAX_ADMINS} administrators can be named"));
     }
-    let configured = rights::configured(world, order.domain()).unwrap_or_default();
+    let configured = rights::configured_administrators(world, order.domain()).unwrap_or_default();
     if !admins.iter().chain(&configured).any(|admin| admin.as_ref() == order.from().bare()) {
         return order.fail(world, "administrators can't remove themselves; another one can");
     }
@@ -226,7 +226,7 @@ fn set_admins(world: &mut World, order: CommandOrder) {
         Ok(()) => {
             let names: Vec<&str> = admins.iter().map(Jid::as_str).collect();
             note(world, &order, "named the administrators", &names.join(", "));
-            order.done(world, "the list of administrators was changed");
+            order.succeed(world, "the list of administrators was changed");
         }
         Err(error) => order.store_failed(world, "keeping the list of administrators", &error),
     });
@@ -268,9 +268,9 @@ fn end(world: &mut World, order: CommandOrder, wish: Wish) {
     }
     tracing::warn!(administrator = %order.from(), ?wish, seconds, "an administrator is stopping the server");
     let act = if wish == Wish::Restart { "restarts the server" } else { "shuts the server down" };
-    let time = counted(seconds, "second");
+    let time = count_of(seconds, "second");
     note(world, &order, act, &format!("in {time}"));
-    order.done(world, &format!("this happens in {time}"));
+    order.succeed(world, &format!("this happens in {time}"));
     // Waits at least a moment, so that the reply and the announcement go out first.
     world.after((seconds * 1000).max(LAST_WORDS_MS), move |world| world.state::<Process>().wish(wish));
 }

@@ -41,7 +41,7 @@ impl AdHocCommand {
 /// A part of a command.
 pub(crate) type CommandStep = fn(&mut World, CommandOrder);
 
-/// A running command. It ends with [`CommandOrder::ask`], [`CommandOrder::done`],
+/// A running command. It ends with [`CommandOrder::ask`], [`CommandOrder::succeed`],
 /// [`CommandOrder::complete`], [`CommandOrder::fail`] or [`CommandOrder::refuse`].
 pub(crate) struct CommandOrder {
     pub(super) command: &'static AdHocCommand,
@@ -117,7 +117,7 @@ impl CommandOrder {
 
     /// Asks the user to fill in a form.
     pub fn ask(self, world: &mut World, form: Form) {
-        let required = form.required().map(str::to_owned).collect();
+        let required = form.required_fields().map(str::to_owned).collect();
         let stage = self.answers.len();
         let mut reply = self.reply("executing");
         reply.start("actions").attr("execute", if self.is_last(stage) { "complete" } else { "next" });
@@ -133,7 +133,7 @@ impl CommandOrder {
     }
 
     /// Ends the command with a note of success.
-    pub fn done(self, world: &mut World, text: &str) {
+    pub fn succeed(self, world: &mut World, text: &str) {
         self.complete(world, CommandOutcome::info(text));
     }
 

@@ -32,7 +32,7 @@ pub(super) fn handle(world: &mut World, iq: Iq) {
     };
     let (domain, from) = (iq.to.domain().to_owned(), iq.from.clone());
     with_rights(world, &domain, &from, move |world, rights| match rights {
-        Ok(rights) if rights >= least => permitted(world, iq, command, action),
+        Ok(rights) if rights >= least => run_permitted(world, iq, command, action),
         Ok(_) => world.reply_error(&iq, Condition::Forbidden),
         Err(error) => world.reply_error(&iq, error),
     });
@@ -52,7 +52,7 @@ fn read(iq: &Iq) -> Result<(SessionAction, &str), StanzaError> {
     Ok((action, node))
 }
 
-fn permitted(world: &mut World, iq: Iq, command: &'static AdHocCommand, action: SessionAction) {
+fn run_permitted(world: &mut World, iq: Iq, command: &'static AdHocCommand, action: SessionAction) {
     let Some(id) = iq.payload.attr("sessionid").map(str::to_owned) else {
         if action != SessionAction::Execute {
             // There is nothing yet to continue, to go back from or to end.

@@ -28,7 +28,7 @@ pub(super) const COMMANDS: &[AdHocCommand] = &[AdHocCommand {
         Some("odd") => order.fail(world, "no such state"),
         state => {
             let text = format!("{} is {}", order.value("service").unwrap_or("?"), state.unwrap_or("?"));
-            order.done(world, &text);
+            order.succeed(world, &text);
         }
     },
 }];
@@ -83,7 +83,7 @@ impl CommandStage {
         while self.world.run_tasks() {}
         let mut out = Vec::new();
         self.world.outboxes.render(self.link, usize::MAX, &mut out);
-        self.world.outboxes.sent(self.link, out.len());
+        self.world.outboxes.remove_sent(self.link, out.len());
         Element::parse(&out).unwrap()
     }
 
@@ -97,7 +97,7 @@ fn command(answer: &Element) -> &Element {
 }
 
 /// Returns its status, the meaning of `execute`, the actions, and the field or note.
-fn said(answer: &Element) -> String {
+fn summary(answer: &Element) -> String {
     let command = command(answer);
     let mut words = vec![command.attr("status").unwrap_or("?").to_owned()];
     if let Some(actions) = command.child("actions", ns::COMMANDS) {
@@ -121,13 +121,13 @@ fn error(answer: &Element) -> String {
 fn stages_go_forward_and_back() {
     let mut stage = CommandStage::new();
     let id = stage.start();
-    assert_eq!(said(&stage.act(&id, "next", Some(("service", "httpd")))), "executing complete prev+complete state");
-    assert_eq!(said(&stage.act(&id, "prev", None)), "executing next next service");
+    assert_eq!(summary(&stage.act(&id, "next", Some(("service", "httpd")))), "executing complete prev+complete state");
+    assert_eq!(summary(&stage.act(&id, "prev", None)), "executing next next service");
     assert_eq!(
-        said(&stage.act(&id, "execute", Some(("service", "jabberd")))),
+        summary(&stage.act(&id, "execute", Some(("service", "jabberd")))),
         "executing complete prev+complete state"
     );
-    assert_eq!(said(&stage.act(&id, "complete", Some(("state", "on")))), "completed jabberd is on");
+    assert_eq!(summary(&stage.act(&id, "complete", Some(("state", "on")))), "completed jabberd is on");
     assert_eq!(error(&stage.act(&id, "", Some(("state", "on")))), "cancel not-allowed session-expired");
 }
 
@@ -144,7 +144,7 @@ fn actions_must_fit_the_stage() {
     for action in ["next", "complete", "prev", "cancel"] {
         assert_eq!(error(&stage.act("", action, None)), "modify bad-request bad-action", "{action}");
     }
-    assert_eq!(said(&stage.act(&id, "cancel", None)), "canceled");
+    assert_eq!(summary(&stage.act(&id, "cancel", None)), "canceled");
     assert_eq!(error(&stage.act(&id, "cancel", None)), "cancel not-allowed session-expired");
     assert_eq!(error(&stage.act("other", "", None)), "modify bad-request bad-sessionid");
 }
@@ -158,7 +158,7 @@ fn a_bad_form_can_be_sent_again() {
     }
     stage.act(&id, "next", Some(("service", "a")));
     assert_eq!(error(&stage.act(&id, "", None)), "modify bad-request bad-payload");
-    assert_eq!(said(&stage.act(&id, "", Some(("state", "even")))), "completed a is even");
+    assert_eq!(summary(&stage.act(&id, "", Some(("state", "even")))), "completed a is even");
 }
 
 /// XEP-0050 §3.6: a valid form with an invalid value ends the command with a note.
@@ -168,7 +168,7 @@ fn a_wrong_value_ends_the_command() {
     let id = stage.start();
     stage.act(&id, "next", Some(("service", "a")));
     let answer = stage.act(&id, "", Some(("state", "odd")));
-    assert_eq!(said(&answer), "completed no such state");
+    assert_eq!(summary(&answer), "completed no such state");
     let note = command(&answer).child("note", ns::COMMANDS).expect("a note");
     assert_eq!(note.attr("type"), Some("error"));
     assert_eq!(error(&stage.act(&id, "", Some(("state", "even")))), "cancel not-allowed session-expired");

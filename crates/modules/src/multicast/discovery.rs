@@ -67,7 +67,7 @@ pub(super) fn answered(world: &mut World, packet: &Packet, own: JidRef<'_>) {
     if asker != world.shard() {
         return world.route_to_service(asker, packet, own);
     }
-    let Some(asked) = world.state_mut::<Discovery>().closed(&id, &sender) else { return };
+    let Some(asked) = world.state_mut::<Discovery>().close(&id, &sender) else { return };
     let payload = payload(packet);
     let service = payload.as_ref().filter(|_| !asked.items).and_then(|info| service(info, &asked.whom));
     let now = world.time();
@@ -91,7 +91,7 @@ pub(super) fn answered(world: &mut World, packet: &Packet, own: JidRef<'_>) {
 fn ask_one(world: &mut World, own: &str, whom: &Jid, domain: &str, items: bool) {
     let id = format!("{}-{}", world.station(), world.unique_text());
     let asked = AskedDomain { domain: domain.to_owned(), whom: whom.clone(), items };
-    world.state_mut::<Discovery>().opened(&id, asked);
+    world.state_mut::<Discovery>().open(&id, asked);
     let mut iq = Writer::new("iq");
     iq.attr("type", "get").attr("id", &id).attr("from", own);
     iq.start_ns("query", if items { ns::DISCO_ITEMS } else { ns::DISCO_INFO });
@@ -119,7 +119,7 @@ impl Discovery {
         (known.answer.clone(), ask)
     }
 
-    fn opened(&mut self, id: &str, asked: AskedDomain) {
+    fn open(&mut self, id: &str, asked: AskedDomain) {
         if let Some(known) = self.domains.get_mut(&asked.domain) {
             known.open += 1;
             self.asked.insert(id.to_owned(), asked);
@@ -127,7 +127,7 @@ impl Discovery {
     }
 
     /// Returns the query that a reply belongs to, which is closed by that.
-    fn closed(&mut self, id: &str, sender: &Jid) -> Option<AskedDomain> {
+    fn close(&mut self, id: &str, sender: &Jid) -> Option<AskedDomain> {
         if self.asked.get(id)?.whom != *sender {
             return None;
         }

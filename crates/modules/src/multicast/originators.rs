@@ -43,12 +43,12 @@ impl Originators {
             seen_by.remove(&to.to_jid());
         });
         if seen_by.is_empty() {
-            self.gone(who);
+            self.forget(who);
         }
     }
 
     /// Forgets an originator that is gone; returns those who have to be told.
-    pub(super) fn gone(&mut self, who: &Jid) -> BTreeSet<Jid> {
+    pub(super) fn forget(&mut self, who: &Jid) -> BTreeSet<Jid> {
         let Some(seen_by) = self.seen_by.remove(who) else { return BTreeSet::new() };
         if let Some(count) = self.domains.get_mut(who.domain()) {
             debug_assert!(*count > 0, "an originator counts for its domain");
@@ -83,7 +83,7 @@ mod tests {
         assert!(!originators.available(&jid("more@greedy/r"), to()));
         assert!(originators.available(&jid("u0@greedy/r"), to()), "a known originator may have further recipients");
         assert!(originators.available(&jid("u@modest/r"), to()));
-        assert_eq!(originators.gone(&jid("u1@greedy/r")), [friend.clone()].into());
+        assert_eq!(originators.forget(&jid("u1@greedy/r")), [friend.clone()].into());
         assert!(originators.available(&jid("more@greedy/r"), to()));
         originators.unavailable(&jid("u@modest/r"), to());
         assert!(!originators.domains.contains_key("modest"));

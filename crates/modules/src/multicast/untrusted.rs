@@ -129,7 +129,7 @@ impl UntrustedRoute<'_, '_> {
         if self.packet.type_() != StanzaType::Unavailable {
             return Err(bad_request("the stanza has no header with addresses"));
         }
-        let gone = self.world.state_mut::<Originators>().gone(self.sender);
+        let gone = self.world.state_mut::<Originators>().forget(self.sender);
         self.world.fan_out(self.packet, gone.iter().map(Jid::as_ref));
         Ok(())
     }
@@ -169,7 +169,7 @@ impl UntrustedRoute<'_, '_> {
 
     fn deliver(self, header: &MulticastHeader<'_>, begun: Begun) {
         let Self { world, packet, sender, .. } = self;
-        let blocked = blocked(world, packet, sender, header);
+        let blocked = blocked_recipients(world, packet, sender, header);
         let hop = |jid: JidRef<'_>| match world.is_here(jid.domain()) {
             _ if blocked.contains(jid.as_str()) => Hop::Nowhere,
             false => Hop::Away,
@@ -196,7 +196,7 @@ impl UntrustedRoute<'_, '_> {
 
 /// Returns the recipients that the sender, an account of this server, blocks. For each of them it
 /// gets the same error as for a stanza to that address alone.
-fn blocked(world: &mut World, packet: &Packet, sender: &Jid, header: &MulticastHeader<'_>) -> Set<String> {
+fn blocked_recipients(world: &mut World, packet: &Packet, sender: &Jid, header: &MulticastHeader<'_>) -> Set<String> {
     let is_own = world.is_here(sender.domain()) && world.home_of(sender.bare()) == world.shard();
     if !is_own || !world.has_rules(sender.as_ref()) {
         return Set::default();

@@ -30,7 +30,7 @@ fn get(world: &mut World, session: SessionRef, iq: &Iq) {
     world.state_mut::<PrivacySessions>().asked_for_blocks(session);
     let rules = world.document::<PrivacyRules>(iq.to.as_ref()).unwrap_or_default();
     let mut reply = iq.result();
-    write_blocks(&mut reply, "blocklist", rules.blocked());
+    write_blocks(&mut reply, "blocklist", rules.block_list());
     world.reply(iq, reply);
 }
 
@@ -49,7 +49,7 @@ fn set(world: &mut World, iq: Iq) {
     if is_block {
         rules.block(&jids);
     } else if jids.is_empty() {
-        let all: Vec<Jid> = rules.blocked().into_iter().cloned().collect();
+        let all: Vec<Jid> = rules.block_list().into_iter().cloned().collect();
         rules.unblock(&all);
     } else {
         rules.unblock(&jids);

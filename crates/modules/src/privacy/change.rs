@@ -43,7 +43,7 @@ pub(crate) fn replace(
     let after = Rc::new(rules);
     let before = world.document::<PrivacyRules>(account.as_ref()).unwrap_or_default();
     let shift = Shift::of_rules(world, account, &before, &after);
-    shift.shut(world);
+    shift.shut_out(world);
     let account = account.clone();
     world.set_document::<PrivacyRules>(account.clone().as_ref(), after.write(), move |world, kept| {
         let is_kept = kept.is_ok();
@@ -69,7 +69,7 @@ impl Shift {
         account: &Jid,
         lists: impl Fn(JidRef<'_>) -> (Option<&'l PrivacyList>, Option<&'l PrivacyList>),
     ) -> Self {
-        let (watchers, watched) = (world.watchers(account.as_ref()), world.watched(account.as_ref()));
+        let (watchers, watched) = (world.watchers(account.as_ref()), world.watched_contacts(account.as_ref()));
         let mut shift = Self::default();
         // The roster is looked up once per contact, however many sessions and lists there are.
         let known = RefCell::new(Map::<Jid, Acquaintance>::default());
@@ -116,14 +116,14 @@ impl Shift {
 
     /// Sends unavailable presence to contacts that are shut out, and from those whose presence is
     /// stopped.
-    pub(crate) fn shut(&self, world: &mut World) {
+    pub(crate) fn shut_out(&self, world: &mut World) {
         for (session, contact) in &self.hidden {
             world.hide_session_from(session.link, contact.as_ref());
         }
         for (session, contact) in &self.gone {
             let mut presence = Writer::new("presence");
             presence.attr("type", "unavailable").attr("from", contact.as_str());
-            if let Ok(packet) = Packet::built(&presence.finish()) {
+            if let Ok(packet) = Packet::from_built(&presence.finish()) {
                 world.push(session.link, &packet, To::Full);
             }
         }
@@ -162,7 +162,7 @@ fn with_named<'c>(
     is_contact: impl Fn(&Jid) -> bool,
 ) -> BTreeSet<Jid> {
     let mut all: BTreeSet<Jid> = contacts.cloned().collect();
-    let named = before.into_iter().chain(after).flat_map(PrivacyList::named);
+    let named = before.into_iter().chain(after).flat_map(PrivacyList::named_addresses);
     all.extend(named.filter(|jid| jid.local().is_some() && is_contact(jid)).cloned());
     all
 }

@@ -90,7 +90,7 @@ fn set_active(world: &mut World, session: SessionRef, iq: &Iq, name: Option<&str
         let after = name.map_or_else(|| rules.default_list(), |name| rules.list(name));
         (before, if is_asker { after } else { before })
     });
-    shift.shut(world);
+    shift.shut_out(world);
     world.state_mut::<PrivacySessions>().set_active(session, iq.from.clone(), name.map(str::to_owned));
     screen(world, account.as_ref());
     shift.open(world);
@@ -190,7 +190,7 @@ fn others_use(world: &World, asker: SessionRef, iq: &Iq, name: Option<&str>) -> 
 
 /// Sets new rules and replies; `pushed` is the list that has changed, if any (§2.2, tenth rule).
 fn replace(world: &mut World, session: SessionRef, iq: &Iq, rules: PrivacyRules, pushed: Option<&str>) {
-    let blocked = |rules: &PrivacyRules| rules.blocked().into_iter().cloned().collect::<Vec<Jid>>();
+    let blocked = |rules: &PrivacyRules| rules.block_list().into_iter().cloned().collect::<Vec<Jid>>();
     let (before, after) = (blocked(&rules_of(world, &iq.to)), blocked(&rules));
     let (iq, pushed) = (iq.clone(), pushed.map(str::to_owned));
     let account = iq.to.to_bare();

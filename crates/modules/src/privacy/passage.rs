@@ -163,7 +163,7 @@ fn coming_as(packet: &Packet) -> PassingStanza {
 /// in memory, the same as for an unknown contact.
 pub(crate) fn acquaintance(world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Acquaintance {
     let own = world.roster_item(owner, contact).cloned();
-    let item = world.joined(owner, &contact.bare().to_jid(), own);
+    let item = world.join_parts(owner, &contact.bare().to_jid(), own);
     item.map(|item| Acquaintance { subscription: item.subscription, groups: item.groups.into() }).unwrap_or_default()
 }
 
@@ -183,7 +183,7 @@ fn refuse_going(world: &mut World, packet: &Packet, sender: JidRef<'_>, to: JidR
     let blocked = Element::new("blocked", ns::BLOCKING_ERRORS);
     let error = StanzaError::new(Condition::NotAcceptable).with_type(ErrorType::Cancel).with_application(blocked);
     error.write(&mut reply);
-    if let Ok(packet) = Packet::built(&reply.finish()) {
+    if let Ok(packet) = Packet::from_built(&reply.finish()) {
         world.counters.errors += 1;
         world.push(link, &packet, To::Full);
     }

@@ -22,7 +22,7 @@ pub(crate) fn push_blocks<'j>(
         let mut iq = Writer::new("iq");
         iq.attr("type", "set").attr("id", &world.unique_text());
         write_blocks(&mut iq, name, jids.clone());
-        if let Ok(packet) = Packet::built(&iq.finish()) {
+        if let Ok(packet) = Packet::from_built(&iq.finish()) {
             world.push(session.link, &packet, To::Full);
         }
     }
@@ -54,7 +54,7 @@ pub(super) fn push_list(world: &mut World, account: &Jid, name: &str, to: fn(&Wo
         let mut iq = Writer::new("iq");
         iq.attr("type", "set").attr("id", &world.unique_text());
         iq.start_ns("query", ns::PRIVACY).start("list").attr("name", name);
-        if let Ok(packet) = Packet::built(&iq.finish()) {
+        if let Ok(packet) = Packet::from_built(&iq.finish()) {
             world.push(session.link, &packet, To::Full);
         }
     }

@@ -198,8 +198,8 @@ impl PrivacyRules {
 
     /// Returns the block list: the contacts to which the default list denies everything (XEP-0191
     /// §5).
-    pub fn blocked(&self) -> Vec<&Jid> {
-        self.default_list().map(PrivacyList::blocked).unwrap_or_default()
+    pub fn block_list(&self) -> Vec<&Jid> {
+        self.default_list().map(PrivacyList::denied_addresses).unwrap_or_default()
     }
 
     /// Blocks addresses: they come first in the default list, which is created if necessary.
@@ -213,7 +213,7 @@ impl PrivacyRules {
         let new =
             new.map(|jid| PrivacyRule { order: 0, test: Test::Jid(jid.clone()), deny: true, stanzas: StanzaSet::ALL });
         let items = new.chain(kept).collect();
-        self.put(PrivacyList::numbered(name.clone(), items));
+        self.put(PrivacyList::from_items(name.clone(), items));
         self.default = Some(name);
     }
 
@@ -225,7 +225,7 @@ impl PrivacyRules {
         let left: Vec<PrivacyRule> = old.items.iter().filter(|item| !item.blocks(&all)).cloned().collect();
         match left.is_empty() {
             true => self.remove(&name),
-            false => self.put(PrivacyList::numbered(name, left)),
+            false => self.put(PrivacyList::from_items(name, left)),
         }
     }
 
@@ -241,18 +241,18 @@ impl PrivacyList {
     pub fn new(name: String, mut items: Vec<PrivacyRule>) -> Option<Self> {
         items.sort_by_key(|item| item.order);
         let is_unique = items.windows(2).all(|pair| !matches!(pair, [a, b] if a.order == b.order));
-        (is_unique && !items.is_empty()).then(|| Self::indexed(name, items))
+        (is_unique && !items.is_empty()).then(|| Self::with_index(name, items))
     }
 
     /// Returns a list with these items, numbered in their order.
-    fn numbered(name: String, mut items: Vec<PrivacyRule>) -> Self {
+    fn from_items(name: String, mut items: Vec<PrivacyRule>) -> Self {
         for (item, order) in items.iter_mut().zip(1..) {
             item.order = order;
         }
-        Self::indexed(name, items)
+        Self::with_index(name, items)
     }
 
-    fn indexed(name: String, items: Vec<PrivacyRule>) -> Self {
+    fn with_index(name: String, items: Vec<PrivacyRule>) -> Self {
         let index = Index::of(&items);
         Self { name, items, index }
     }
@@ -270,13 +270,13 @@ impl PrivacyList {
     }
 
     /// Returns the addresses to which everything is denied.
-    pub fn blocked(&self) -> Vec<&Jid> {
+    pub fn denied_addresses(&self) -> Vec<&Jid> {
         let blocked = self.items.iter().filter(|item| item.deny && item.stanzas == StanzaSet::ALL);
         blocked.filter_map(|item| if let Test::Jid(jid) = &item.test { Some(jid) } else { None }).collect()
     }
 
     /// Returns the addresses that any rule names.
-    pub fn named(&self) -> impl Iterator<Item = &Jid> {
+    pub fn named_addresses(&self) -> impl Iterator<Item = &Jid> {
         self.index.by_jid.keys()
     }
 

@@ -28,7 +28,7 @@ pub(super) fn request(world: &mut World, guest: Guest, iq: Iq) {
     match Creation::read(world, guest, iq, invitation) {
         Ok((creation, wanted)) => {
             creation.tell(world, CreationStep::Begun);
-            registration::register(world, wanted, |world, outcome| creation.ended(world, outcome));
+            registration::register(world, wanted, |world, outcome| creation.end(world, outcome));
         }
         Err(error) => world.refuse_guest(guest, &iq_again, error),
     }
@@ -99,7 +99,7 @@ impl Creation {
         };
         long_enough(world, iq.to.domain(), &password)?;
         let slot = match invitation.is_some() || rate::is_trusted(options, guest.address) {
-            true => CreationSlot::unlimited(),
+            true => CreationSlot::without_limit(),
             false => world.state::<Creations>().take(guest.address, world.time(), options)?,
         };
         let token = invitation.as_ref().map(|invitation| invitation.token.clone());
@@ -117,7 +117,7 @@ impl Creation {
         }
     }
 
-    fn ended(self, world: &mut World, outcome: Result<(), Unregistered>) {
+    fn end(self, world: &mut World, outcome: Result<(), Unregistered>) {
         let error = match outcome {
             Ok(()) => {
                 if let Some(token) = &self.token {
@@ -127,7 +127,7 @@ impl Creation {
             }
             Err(Unregistered::Taken) => {
                 self.tell(world, CreationStep::Conflicted);
-                self.slot.conflicted();
+                self.slot.end_in_conflict();
                 return world.refuse_guest(self.guest, &self.iq, Condition::Conflict);
             }
             Err(Unregistered::Used) => {

@@ -102,7 +102,7 @@ impl Creations {
     pub fn take(&self, address: IpAddr, now: u64, options: &Options) -> Result<CreationSlot, StanzaError> {
         let window = options.number(PER_ADDRESS_SECONDS.key).saturating_mul(1000);
         if window == 0 {
-            return Ok(CreationSlot::unlimited());
+            return Ok(CreationSlot::without_limit());
         }
         let party = party(address);
         let mut parties = self.parties();
@@ -160,18 +160,18 @@ fn recent(parties: &mut Map<IpAddr, Recent>, party: IpAddr, now: u64, window: u6
 
 impl CreationSlot {
     /// Returns a turn that costs nothing.
-    pub fn unlimited() -> Self {
+    pub fn without_limit() -> Self {
         Self { of: None }
     }
 
     /// Ends a turn because the name was taken. The party may try another one, up to a limit.
-    pub fn conflicted(self) {
-        self.returned(CreationStep::Conflicted);
+    pub fn end_in_conflict(self) {
+        self.end_with(CreationStep::Conflicted);
     }
 
     /// Returns a turn: no account was created, through no fault of the party.
     pub fn give_back(self) {
-        self.returned(CreationStep::GivenBack);
+        self.end_with(CreationStep::GivenBack);
     }
 
     /// Returns the news for other nodes, if the turn counts.
@@ -180,7 +180,7 @@ impl CreationSlot {
         Some(CreationNews { party: *party, domain: domain.to_owned(), step })
     }
 
-    fn returned(self, step: CreationStep) {
+    fn end_with(self, step: CreationStep) {
         let Some((creations, party)) = self.of else { return };
         if let Some(recent) = creations.parties().get_mut(&party) {
             recent.take(step);
@@ -260,7 +260,7 @@ mod tests {
             creations.take(address("192.0.2.1"), 0, &options()).unwrap().give_back();
         }
         for _ in 0..MAX_CONFLICTS {
-            creations.take(address("192.0.2.1"), 0, &options()).unwrap().conflicted();
+            creations.take(address("192.0.2.1"), 0, &options()).unwrap().end_in_conflict();
         }
         assert!(creations.take(address("192.0.2.1"), 0, &options()).is_err());
         assert!(creations.take(address("192.0.2.1"), WINDOW, &options()).is_ok());
@@ -291,7 +291,7 @@ mod tests {
             hear(&one, CreationStep::Conflicted);
         });
         assert!(one.take(party, 0, &options()).is_err());
-        assert!(CreationSlot::unlimited().news("example.org", CreationStep::Begun).is_none());
+        assert!(CreationSlot::without_limit().news("example.org", CreationStep::Begun).is_none());
     }
 
     #[test]

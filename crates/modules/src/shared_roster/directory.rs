@@ -126,7 +126,7 @@ impl AccountDirectory {
     }
 
     /// Removes an account that isn't online on this node any more.
-    pub(crate) fn went(&mut self, account: &Jid) {
+    pub(crate) fn remove_online(&mut self, account: &Jid) {
         if let Some(nodes) = &mut self.nodes
             && nodes.own.remove(account)
             && !nodes.greeted.is_empty()
@@ -147,13 +147,13 @@ impl AccountDirectory {
     }
 
     /// Removes an account that doesn't exist any more.
-    pub(crate) fn gone(&mut self, account: &Jid) {
+    pub(crate) fn remove_account(&mut self, account: &Jid) {
         if let Some(nodes) = &mut self.nodes {
             for there in nodes.others.values_mut() {
                 there.remove(account);
             }
         }
-        self.went(account);
+        self.remove_online(account);
         if self.all.contains(account) {
             Arc::make_mut(&mut self.all).remove(account);
             self.note(account.clone(), false);
@@ -164,11 +164,11 @@ impl AccountDirectory {
     pub(crate) fn keep_own(&mut self, is_home: impl Fn(&Jid) -> bool) {
         let own = self.nodes.iter().flat_map(|nodes| &nodes.own);
         let gone: Vec<Jid> = own.filter(|account| !is_home(account)).cloned().collect();
-        gone.iter().for_each(|account| self.went(account));
+        gone.iter().for_each(|account| self.remove_online(account));
     }
 
     /// Applies news from another process.
-    pub(crate) fn told(&mut self, news: OnlineNews) {
+    pub(crate) fn apply_news(&mut self, news: OnlineNews) {
         let OnlineNews { of, is_first, changes, .. } = news;
         let there = self.nodes.get_or_insert_default().others.entry(of).or_default();
         let before = if is_first { std::mem::take(there) } else { BTreeSet::new() };
@@ -294,7 +294,7 @@ mod tests {
     fn tell(from: &mut AccountDirectory, to: &mut AccountDirectory) -> usize {
         let news = from.news("x", ONE, &[OTHER]);
         let count = news.len();
-        news.into_iter().for_each(|news| to.told(news));
+        news.into_iter().for_each(|news| to.apply_news(news));
         count
     }
 
@@ -306,12 +306,12 @@ mod tests {
         assert_eq!((tell(&mut one, &mut other), tell(&mut one, &mut other)), (1, 0), "once");
         assert_eq!(online(&other), ["alice", "bob"]);
         one.came(&jid("carol"), true);
-        one.went(&jid("alice"));
+        one.remove_online(&jid("alice"));
         tell(&mut one, &mut other);
         assert_eq!(online(&other), ["bob", "carol"]);
         // An account whose home moves is on both nodes for a while.
         other.came(&jid("carol"), true);
-        one.went(&jid("carol"));
+        one.remove_online(&jid("carol"));
         tell(&mut one, &mut other);
         assert_eq!(online(&other), ["bob", "carol"]);
         other.keep_own(|account| *account != jid("carol"));

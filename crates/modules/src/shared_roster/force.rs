@@ -156,7 +156,7 @@ pub(super) fn item(
         named.contains(contact.as_str()) || all && is_account || online && is_online
     };
     let mine = groups.key(owner);
-    let shown = groups.shown(&mine).filter(|&(_, named, all, online)| has(named, all, online));
+    let shown = groups.shown_groups(&mine).filter(|&(_, named, all, online)| has(named, all, online));
     let names: Vec<String> = shown.map(|(name, ..)| name.to_owned()).collect();
     let subscription = groups.relation_of(&mine, contact);
     (!names.is_empty()).then(|| RosterItem { groups: names, subscription, ..RosterItem::new(contact.to_jid()) })
@@ -172,7 +172,7 @@ pub(super) fn items(
 ) -> BTreeMap<Jid, RosterItem> {
     let (all, online) = directories.with(domain, |directory| (directory.all(), directory.online()));
     let mut items = BTreeMap::<Jid, RosterItem>::new();
-    for (name, named, has_all, has_online) in groups.shown(mine) {
+    for (name, named, has_all, has_online) in groups.shown_groups(mine) {
         let all = has_all.then_some(&*all).into_iter().flatten();
         let online = has_online.then_some(&*online).into_iter().flatten();
         for jid in named.iter().chain(all).chain(online) {

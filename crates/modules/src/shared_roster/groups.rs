@@ -136,18 +136,18 @@ impl RosterGroups {
     }
 
     /// Returns the accounts whose presence those with a key see, which they may include.
-    pub fn watched(&self, mine: &[usize]) -> GroupMembers<'_> {
-        self.members(self.seen(mine))
+    pub fn watched_by(&self, mine: &[usize]) -> GroupMembers<'_> {
+        self.members(self.seen_by(mine))
     }
 
     /// Returns the groups that the accounts with a key see, each with its named members, and
     /// whether all accounts, or all online ones, belong to it.
-    pub fn shown(&self, mine: &[usize]) -> impl Iterator<Item = (&str, &BTreeSet<Jid>, bool, bool)> {
-        let seen = self.seen(mine).into_iter().filter_map(|at| self.groups.get(at));
+    pub fn shown_groups(&self, mine: &[usize]) -> impl Iterator<Item = (&str, &BTreeSet<Jid>, bool, bool)> {
+        let seen = self.seen_by(mine).into_iter().filter_map(|at| self.groups.get(at));
         seen.map(|group| (group.name.as_str(), &group.members, group.all, group.online))
     }
 
-    fn seen(&self, mine: &[usize]) -> BTreeSet<usize> {
+    fn seen_by(&self, mine: &[usize]) -> BTreeSet<usize> {
         let groups = self.groups.iter().enumerate();
         groups.filter(|(_, group)| mine.iter().any(|at| group.shown_to.contains(at))).map(|(at, _)| at).collect()
     }
@@ -264,9 +264,9 @@ mod tests {
         assert_eq!(relation(&groups, "s", "a"), "from");
         assert_eq!(relation(&groups, "a", "b"), "none");
         assert_eq!(relation(&groups, "c", "a"), "to");
-        let shown: Vec<_> = groups.shown(&groups.key(jid("a").as_ref())).map(|(name, ..)| name).collect();
+        let shown: Vec<_> = groups.shown_groups(&groups.key(jid("a").as_ref())).map(|(name, ..)| name).collect();
         assert_eq!(shown, ["Support"]);
-        assert!(groups.watched(&groups.key(jid("nobody").as_ref())).named.is_empty());
+        assert!(groups.watched_by(&groups.key(jid("nobody").as_ref())).named.is_empty());
     }
 
     #[test]

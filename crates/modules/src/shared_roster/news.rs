@@ -106,7 +106,7 @@ fn changes(world: &mut World, domain: &str, groups: &RosterGroups) {
     for account in world.accounts_here().into_iter().filter(|account| account.domain() == domain) {
         let mine = groups.key(account.as_ref());
         let (mut all, mut online) = (false, false);
-        for (_, _, has_all, has_online) in groups.shown(&mine) {
+        for (_, _, has_all, has_online) in groups.shown_groups(&mine) {
             (all, online) = (all || has_all, online || has_online);
         }
         let [of_none, of_all] = &lists;
@@ -187,7 +187,7 @@ fn tell_of_own(world: &mut World, account: &Jid, contact: &Jid) {
     let (account, contact) = (account.clone(), contact.clone());
     world.wait(stored, move |world, stored| match stored {
         Ok(stored) => {
-            let item = world.joined(account.as_ref(), &contact, stored.filter(RosterItem::visible));
+            let item = world.join_parts(account.as_ref(), &contact, stored.filter(RosterItem::visible));
             world.push_shared(account.as_ref(), vec![(contact, item)]);
         }
         Err(error) => world.store_failed("telling of a contact by group", &account, &error),

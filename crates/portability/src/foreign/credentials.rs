@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use rookery_sasl::{Hash, Keys};
 use rookery_xml::Element;
 
-use super::elements::damaged;
+use super::elements::damaged_element;
 use crate::SCRAM;
 use crate::parts::{MECHANISMS, write_keys};
 
@@ -17,7 +17,7 @@ pub(super) fn keys(mechanism: &str, keys: Result<Keys, String>) -> Element {
             // This makes the import report the mechanism as unknown.
             Element::new("scram-credentials", SCRAM).with_attr("mechanism", mechanism)
         }
-        Err(what) => damaged(format!("keys for {mechanism} that can't be used: {what}")),
+        Err(what) => damaged_element(format!("keys for {mechanism} that can't be used: {what}")),
     }
 }
 

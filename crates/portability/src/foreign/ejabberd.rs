@@ -11,7 +11,7 @@ use rookery_xml::{Element, ns};
 
 use super::accounts::{ArchivePosition, ForeignAccounts, ForeignFault, MESSAGES, NAMES, has_table};
 use super::credentials::{CredentialTexts, mongoose};
-use super::elements::{archived, configure, damaged, element, item, nodes, request, roster_item, text};
+use super::elements::{archived_message, configure, damaged_element, element, item, nodes, request, roster_item, text};
 use crate::{OURS, PIE};
 
 /// The tables of one of the two servers.
@@ -102,7 +102,7 @@ impl Tables {
                 ("3", _) | ("", "sha256") => Hash::Sha256,
                 ("4", _) | ("", "sha512") => Hash::Sha512,
                 (kind, prefix) => {
-                    parts.push(damaged(format!("keys of an unknown kind: type {kind:?} {prefix:?}")));
+                    parts.push(damaged_element(format!("keys of an unknown kind: type {kind:?} {prefix:?}")));
                     continue;
                 }
             };
@@ -252,8 +252,10 @@ impl Tables {
             let id = text(row, 0);
             let unix_ms = id.parse::<u64>().unwrap_or_default() / 256 / 1000;
             match text(row, 1) {
-                xml if xml.trim_start().starts_with('<') => archived(id, unix_ms, element(xml, "an archived message")),
-                _ => damaged(format!(
+                xml if xml.trim_start().starts_with('<') => {
+                    archived_message(id, unix_ms, element(xml, "an archived message"))
+                }
+                _ => damaged_element(format!(
                     "the archived message {id}, which isn't XML: MongooseIM's own format can't be read"
                 )),
             }
@@ -313,7 +315,7 @@ impl ForeignAccounts for Tables {
         let messages = rows.iter().map(|row| {
             let id = text(row, 0);
             let unix_ms = id.parse::<u64>().unwrap_or_default() / 1000;
-            archived(id, unix_ms, element(text(row, 2), "an archived message"))
+            archived_message(id, unix_ms, element(text(row, 2), "an archived message"))
         });
         Ok((messages.collect(), last))
     }

@@ -7,7 +7,7 @@ use crate::OURS;
 
 /// Makes a placeholder for data that can't be imported, which the import reports when it gets
 /// there.
-pub fn damaged(what: impl Into<String>) -> Element {
+pub fn damaged_element(what: impl Into<String>) -> Element {
     Element::new("damaged", OURS).with_attr("what", what)
 }
 
@@ -15,13 +15,13 @@ pub fn damaged(what: impl Into<String>) -> Element {
 pub fn element(text: &str, what: &str) -> Element {
     match Element::parse(text.trim().as_bytes()) {
         Ok(element) => element,
-        Err(fault) => damaged(format!("{what} that can't be read: {fault}")),
+        Err(fault) => damaged_element(format!("{what} that can't be read: {fault}")),
     }
 }
 
 /// Makes a message of an archive (XEP-0313) from its time, in milliseconds since 1970, and its
 /// stanza.
-pub fn archived(id: &str, unix_ms: u64, message: Element) -> Element {
+pub fn archived_message(id: &str, unix_ms: u64, message: Element) -> Element {
     if message.ns() == OURS {
         return message;
     }

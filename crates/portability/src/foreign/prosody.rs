@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::accounts::{ArchivePosition, ForeignAccounts, ForeignFault, MESSAGES, NAMES};
 use super::credentials::{CredentialTexts, hash_of};
-use super::elements::{archived, configure, damaged, element, item, nodes, request, roster_item, text};
+use super::elements::{archived_message, configure, damaged_element, element, item, nodes, request, roster_item, text};
 use super::json::{notes, stanza, table, value};
 use crate::{OURS, PIE};
 
@@ -34,7 +34,8 @@ impl ProsodyTables {
             let [store, key, kind, text] = [0, 1, 2, 3].map(|column| text(row, column));
             match value(kind, text) {
                 Some(value) => stores.entry(store.to_owned()).or_default().push((key.to_owned(), value)),
-                None => parts.push(damaged(format!("the entry {key:?} of the store {store:?}, which can't be read"))),
+                None => parts
+                    .push(damaged_element(format!("the entry {key:?} of the store {store:?}, which can't be read"))),
             }
         }
         Ok(stores.into_iter().map(|(store, rows)| (store, table(rows.into_iter()))).collect())
@@ -156,7 +157,7 @@ impl ForeignAccounts for ProsodyTables {
         self.waiting(domain, name, &mut parts)?;
         parts.extend(stanza(store("vcard"), "", 0));
         private(store("private"), &mut parts);
-        blocked(store("blocklist"), &mut parts);
+        make_block_list(store("blocklist"), &mut parts);
         self.nodes((domain, name), &stores, &mut parts)?;
         Ok((password, parts))
     }
@@ -168,7 +169,7 @@ impl ForeignAccounts for ProsodyTables {
         after: Option<ArchivePosition>,
     ) -> Result<(Vec<Element>, Option<ArchivePosition>), ForeignFault> {
         let (entries, last) = self.entries((domain, name, "archive"), after)?;
-        let messages = entries.into_iter().map(|entry| archived(&entry.key, entry.unix_ms, entry.element));
+        let messages = entries.into_iter().map(|entry| archived_message(&entry.key, entry.unix_ms, entry.element));
         Ok((messages.collect(), last))
     }
 }
@@ -183,7 +184,7 @@ fn credentials(account: &Map<String, Value>, parts: &mut Vec<Element>) -> Option
             Some(hash) => {
                 CredentialTexts { hash, stored, server, salt: text("salt"), iterations: &iterations }.hexadecimal()
             }
-            None => damaged("keys of an unknown length"),
+            None => damaged_element("keys of an unknown length"),
         });
         return None;
     }
@@ -215,14 +216,14 @@ fn private(stored: &Map<String, Value>, parts: &mut Vec<Element>) {
     for (key, data) in stored.iter().filter(|(key, _)| !key.starts_with("__")) {
         match data.as_object().and_then(|data| stanza(data, "", 0)) {
             Some(data) => query.push_child(data),
-            None => parts.push(damaged(format!("the private data {key:?}, which can't be read"))),
+            None => parts.push(damaged_element(format!("the private data {key:?}, which can't be read"))),
         }
     }
     parts.push(query);
 }
 
 /// Makes the list of blocked contacts.
-fn blocked(stored: &Map<String, Value>, parts: &mut Vec<Element>) {
+fn make_block_list(stored: &Map<String, Value>, parts: &mut Vec<Element>) {
     let jids = stored.keys().filter(|jid| !jid.starts_with("__"));
     let items = jids.zip(1..).map(|(jid, order)| {
         let item = Element::new("item", ns::PRIVACY).with_attr("type", "jid").with_attr("value", jid);

@@ -10,7 +10,7 @@ use rookery_xml::ns;
 use super::options::lets_in;
 use super::pace;
 use super::source::Topic;
-use super::state::{DataState, described};
+use super::state::{DataState, describe};
 use crate::request::PubsubCall;
 
 /// Describes the service (§5.1).
@@ -54,7 +54,7 @@ pub(super) fn node_info(world: &mut World, iq: &Iq, node: &str, options: &Option
     if !lets_in(world, options, &iq.from) {
         return world.reply_error(iq, Condition::ItemNotFound);
     }
-    let description = match described(world, iq, node) {
+    let description = match describe(world, iq, node) {
         Ok(description) => description,
         Err(error) => return world.reply_error(iq, error),
     };
@@ -88,7 +88,7 @@ pub(super) fn node_items(world: &mut World, iq: &Iq, node: &str, options: &Optio
     if !lets_in(world, options, &iq.from) {
         return world.reply_error(iq, Condition::ItemNotFound);
     }
-    if let Err(error) = described(world, iq, node) {
+    if let Err(error) = describe(world, iq, node) {
         return world.reply_error(iq, error);
     }
     let topic = Topic { host: iq.to.domain().to_owned(), node: node.to_owned() };
@@ -102,7 +102,7 @@ pub(super) fn node_items(world: &mut World, iq: &Iq, node: &str, options: &Optio
 
 /// Sends the last reading (§6.5), if the node has subscribers and a reading.
 pub(super) fn items(world: &mut World, call: &PubsubCall, node: &str, ids: &[String]) {
-    if let Err(error) = described(world, &call.iq, node) {
+    if let Err(error) = describe(world, &call.iq, node) {
         return call.refuse(world, error);
     }
     let topic = Topic { host: call.iq.to.domain().to_owned(), node: node.to_owned() };

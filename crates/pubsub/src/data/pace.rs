@@ -80,7 +80,7 @@ fn notification(world: &mut World, topic: &Topic, reading: &Reading) -> Option<P
     message.attr("from", &topic.host).attr("type", "headline").attr("id", &world.unique_text());
     message.start_ns("event", ns::PUBSUB_EVENT).start("items").attr("node", &topic.node);
     message.start("item").attr("id", ITEM).element(&reading.payload);
-    let packet = Packet::built(&message.finish());
+    let packet = Packet::from_built(&message.finish());
     packet
         .inspect_err(|fault| warn!(node = topic.node, ?fault, "a reading is refused by the server's own scanner"))
         .ok()

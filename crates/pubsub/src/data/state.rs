@@ -65,7 +65,7 @@ pub(super) fn home(world: &World, host: &str, node: &str) -> usize {
 ///
 /// # Errors
 /// There is no such node, or no source.
-pub(super) fn described(world: &World, iq: &Iq, node: &str) -> Result<Description, StanzaError> {
+pub(super) fn describe(world: &World, iq: &Iq, node: &str) -> Result<Description, StanzaError> {
     let source = world.state::<DataState>().data.source().ok_or(Condition::ServiceUnavailable)?;
     let topic = Topic { host: iq.to.domain().to_owned(), node: node.to_owned() };
     source.describe(&topic.node).map_err(|reason| StanzaError::new(Condition::ItemNotFound).with_text(reason))
@@ -181,7 +181,7 @@ impl SubscriptionTerms {
     }
 
     /// Returns the options in their stored form, which is empty for the default ones.
-    pub fn stored(&self) -> Vec<u8> {
+    pub fn write_stored(&self) -> Vec<u8> {
         if *self == Self::USUAL {
             return Vec::new();
         }

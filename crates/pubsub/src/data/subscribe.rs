@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::options::{NODES, SUBSCRIPTIONS};
 use super::pace;
 use super::source::Topic;
-use super::state::{DataState, SubscriptionTerms, described};
-use crate::error::{failed, not_subscribed, specific};
+use super::state::{DataState, SubscriptionTerms, describe};
+use crate::error::{not_subscribed, specific, store_failure};
 use crate::request::PubsubCall;
 
 /// Ends the subscriptions of this full JID, or of this account with all its resources.
@@ -51,7 +51,7 @@ pub(super) fn subscribe(
     let before = state.terms(&topic, &jid);
     let allowed = match before {
         Some(_) => Ok(()),
-        None => described(world, &call.iq, node).map(drop).and_then(|()| fits(state, &topic, &jid, options)),
+        None => describe(world, &call.iq, node).map(drop).and_then(|()| fits(state, &topic, &jid, options)),
     };
     let terms = allowed.and_then(|()| with_form(before.unwrap_or(SubscriptionTerms::USUAL), form, options));
     let terms = match terms {
@@ -70,7 +70,7 @@ pub(super) fn subscribe(
                 pace::last(world, topic, &reading, jid);
             }
         }
-        Err(error) => call.refuse(world, failed(&error)),
+        Err(error) => call.refuse(world, store_failure(&error)),
     });
 }
 
@@ -78,14 +78,14 @@ pub(super) fn subscribe(
 pub(super) fn unsubscribe(world: &mut World, call: PubsubCall, node: &str, jid: Jid) {
     let topic = topic(&call, node);
     if world.state::<DataState>().terms(&topic, &jid).is_none() {
-        return match described(world, &call.iq, node) {
+        return match describe(world, &call.iq, node) {
             Ok(_) => call.refuse(world, not_subscribed(ErrorType::Cancel)),
             Err(error) => call.refuse(world, error),
         };
     }
     remove(world, &topic, &jid, move |world, done| match done {
-        Ok(()) => call.done(world),
-        Err(error) => call.refuse(world, failed(&error)),
+        Ok(()) => call.succeed(world),
+        Err(error) => call.refuse(world, store_failure(&error)),
     });
 }
 
@@ -125,8 +125,8 @@ pub(super) fn set_options(world: &mut World, call: PubsubCall, node: &str, jid: 
     };
     match with_form(before, Some(form), options) {
         Ok(terms) => set(world, topic, jid, terms, options, move |world, _, _, done| match done {
-            Ok(()) => call.done(world),
-            Err(error) => call.refuse(world, failed(&error)),
+            Ok(()) => call.succeed(world),
+            Err(error) => call.refuse(world, store_failure(&error)),
         }),
         Err(error) => call.refuse(world, error),
     }
@@ -208,7 +208,7 @@ fn set(
     let Ok(host) = Jid::new(None, &topic.host, None) else { return };
     // The store carries out the calls in order.
     let created = world.stores.pubsub.create_node(host.as_ref(), &topic.node, Vec::new(), host.as_ref(), NodeRoom::ANY);
-    let kept = NodeSubscription { pending: false, options: terms.stored() };
+    let kept = NodeSubscription { pending: false, options: terms.write_stored() };
     // Each account has a limit of its own, which is checked without the store.
     let written =
         world.stores.pubsub.set_subscription(host.as_ref(), &topic.node, jid.as_ref(), Some(kept), usize::MAX);

@@ -41,7 +41,7 @@ fn records_of_both_names_are_mixed_by_priority() {
     server.say("one.example.", RecordType::A, Say::Records(vec![a(1)]));
     server.say("two.example.", RecordType::A, Say::Records(vec![a(2)]));
     assert_eq!(server.find("a.example"), Ok(vec![at(1, 5270, true), at(1, 5269, false), at(2, 443, true)]));
-    assert!(!server.asked(RecordType::A).contains(&"a.example.".to_owned()));
+    assert!(!server.queried_names(RecordType::A).contains(&"a.example.".to_owned()));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_name_server_that_fails_says_nothing_about_the_domain() {
         server.say("a.example.", RecordType::A, Say::Records(vec![a(1)]));
         server.say(STARTTLS, RecordType::SRV, failure);
         assert_eq!(server.find("a.example"), Err(NotFound::NoAnswer));
-        assert_eq!(server.asked(RecordType::A), [""; 0], "the web server of the domain is left alone");
+        assert_eq!(server.queried_names(RecordType::A), [""; 0], "the web server of the domain is left alone");
     }
 }
 
@@ -100,7 +100,7 @@ fn silence_about_one_family_does_not_hide_the_other() {
     server.say("a.example.", RecordType::A, Say::Records(vec![a(1)]));
     server.say("a.example.", RecordType::AAAA, Say::Silence);
     assert_eq!(server.find("a.example"), Ok(vec![at(1, 5269, false)]));
-    assert_eq!(server.asked(RecordType::AAAA), ["a.example."]);
+    assert_eq!(server.queried_names(RecordType::AAAA), ["a.example."]);
     // If signatures count, the answers about both families are waited for.
     let server = NameServer::start();
     let six = RData::AAAA(AAAA("2001:db8::1".parse().expect("an address")));
@@ -116,14 +116,14 @@ fn a_domain_may_say_that_it_has_no_server() {
     server.say(DIRECT, RecordType::SRV, Say::Records(vec![srv(0, 0, ".")]));
     server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(0, 0, ".")]));
     assert_eq!(server.find("a.example"), Err(NotFound::NoServer));
-    assert_eq!(server.asked(RecordType::A), [""; 0]);
+    assert_eq!(server.queried_names(RecordType::A), [""; 0]);
 }
 
 #[test]
 fn names_are_asked_as_they_are_and_in_ascii() {
     let server = NameServer::start();
     assert_eq!(server.find("b\u{fc}cher.example"), Err(NotFound::NoServer));
-    let mut asked = server.asked(RecordType::SRV);
+    let mut asked = server.queried_names(RecordType::SRV);
     asked.sort();
     asked.dedup();
     assert_eq!(asked, ["_xmpp-server._tcp.xn--bcher-kva.example.", "_xmpps-server._tcp.xn--bcher-kva.example."]);
@@ -145,7 +145,9 @@ fn addresses_are_no_domains() {
         assert_eq!(found, Err(NotFound::NoServer), "{literal}");
         assert!(lines.len() == 1 && lines[0].contains("routes"), "{literal}: {lines:?}");
     }
-    assert!([RecordType::SRV, RecordType::A, RecordType::AAAA].iter().all(|&type_| server.asked(type_).is_empty()));
+    assert!(
+        [RecordType::SRV, RecordType::A, RecordType::AAAA].iter().all(|&type_| server.queried_names(type_).is_empty())
+    );
     let by_hand = |host: &str| Route { domain: "192.0.2.1".into(), host: host.into(), port: 5269, direct_tls: false };
     for host in ["192.0.2.1", "xmpp.a.example"] {
         server.say("xmpp.a.example.", RecordType::A, Say::Records(vec![a(1)]));
@@ -263,8 +265,8 @@ fn a_domain_is_asked_for_once_while_its_answer_holds() {
     }
     // The answer that the other name has no records is only valid for as long as its zone says,
     // which this zone doesn't.
-    let asked = server.asked(RecordType::SRV).iter().filter(|name| *name == STARTTLS).count();
-    assert_eq!((asked, server.asked(RecordType::A).len()), (1, 1));
+    let asked = server.queried_names(RecordType::SRV).iter().filter(|name| *name == STARTTLS).count();
+    assert_eq!((asked, server.queried_names(RecordType::A).len()), (1, 1));
 }
 
 #[test]
@@ -321,7 +323,7 @@ fn signed_zone(records: Say) -> NameServer {
 }
 
 /// Returns the TLSA records of the only address that was found, as text.
-fn named(found: Found) -> Option<Vec<String>> {
+fn records_of(found: Found) -> Option<Vec<String>> {
     let mut found = found.expect("an address");
     let address = found.pop().expect("an address");
     assert_eq!(Address { tlsa: None, ..address.clone() }, at(1, 5269, false));
@@ -331,23 +333,23 @@ fn named(found: Found) -> Option<Vec<String>> {
 #[test]
 fn certificates_are_named_where_all_that_leads_to_them_is_signed() {
     let expected = Some(vec!["3 1 1 abababababababab…".to_owned()]);
-    assert_eq!(named(signed_zone(Say::Secure(vec![usable()])).find_trusting("a.example")), expected);
-    assert_eq!(named(signed_zone(Say::SecureLonger(vec![usable()])).find_trusting("a.example")), expected);
+    assert_eq!(records_of(signed_zone(Say::Secure(vec![usable()])).find_trusting("a.example")), expected);
+    assert_eq!(records_of(signed_zone(Say::SecureLonger(vec![usable()])).find_trusting("a.example")), expected);
     // The server isn't trusted: it isn't even queried.
     let server = signed_zone(Say::Secure(vec![usable()]));
-    assert_eq!(named(server.find("a.example")), None);
-    assert_eq!(server.asked(RecordType::TLSA), [""; 0]);
+    assert_eq!(records_of(server.find("a.example")), None);
+    assert_eq!(server.queried_names(RecordType::TLSA), [""; 0]);
     // Each answer in turn lacks the statement.
     let server = signed_zone(Say::Records(vec![usable()]));
-    assert_eq!(named(server.find_trusting("a.example")), None, "the records");
+    assert_eq!(records_of(server.find_trusting("a.example")), None, "the records");
     let server = signed_zone(Say::Secure(vec![usable()]));
     server.say(HOST, RecordType::A, Say::Records(vec![a(1)]));
-    assert_eq!(named(server.find_trusting("a.example")), None, "the address");
-    assert_eq!(server.asked(RecordType::TLSA), [""; 0]);
+    assert_eq!(records_of(server.find_trusting("a.example")), None, "the address");
+    assert_eq!(server.queried_names(RecordType::TLSA), [""; 0]);
     let server = signed_zone(Say::Secure(vec![usable()]));
     server.say(STARTTLS, RecordType::SRV, Say::Records(vec![srv(1, 5269, HOST)]));
-    assert_eq!(named(server.find_trusting("a.example")), None, "the place of the server");
-    assert_eq!(server.asked(RecordType::TLSA), [""; 0]);
+    assert_eq!(records_of(server.find_trusting("a.example")), None, "the place of the server");
+    assert_eq!(server.queried_names(RecordType::TLSA), [""; 0]);
 }
 
 #[test]
@@ -355,7 +357,7 @@ fn a_domain_without_srv_records_names_certificates_itself() {
     let server = NameServer::start();
     server.say("a.example.", RecordType::A, Say::Secure(vec![a(1)]));
     server.say("_5269._tcp.a.example.", RecordType::TLSA, Say::Secure(vec![usable()]));
-    assert!(named(server.find_trusting("a.example")).is_some());
+    assert!(records_of(server.find_trusting("a.example")).is_some());
 }
 
 /// RFC 7671 §7: the canonical name has the records, or the alias has.
@@ -377,7 +379,7 @@ fn certificates_are_named_at_the_end_of_aliases() {
     let server = aliased(true);
     server.say(TLSA, RecordType::TLSA, Say::Secure(vec![usable()]));
     assert_eq!(of(&server).as_deref(), Some(TLSA), "the alias alone has records");
-    assert_eq!(server.asked(RecordType::TLSA), [&*at_end, TLSA]);
+    assert_eq!(server.queried_names(RecordType::TLSA), [&*at_end, TLSA]);
     let server = aliased(true);
     server.say(TLSA, RecordType::TLSA, Say::Secure(vec![usable()]));
     server.say(&at_end, RecordType::TLSA, Say::Secure(vec![usable()]));
@@ -391,7 +393,7 @@ fn certificates_are_named_at_the_end_of_aliases() {
     let server = aliased(false);
     server.say(&at_end, RecordType::TLSA, Say::Secure(vec![usable()]));
     assert_eq!(of(&server), None);
-    assert_eq!(server.asked(RecordType::TLSA), [""; 0]);
+    assert_eq!(server.queried_names(RecordType::TLSA), [""; 0]);
 }
 
 #[test]
@@ -409,19 +411,19 @@ fn no_word_about_certificates_is_no_way_to_the_server() {
     let both = vec![srv(1, 5269, HOST), srv(2, 5269, "other.a.example.")];
     server.say(STARTTLS, RecordType::SRV, Say::Secure(both));
     server.say("other.a.example.", RecordType::A, Say::Secure(vec![a(1)]));
-    assert_eq!(named(server.find_trusting("a.example")), None);
+    assert_eq!(records_of(server.find_trusting("a.example")), None);
 }
 
 #[test]
 fn records_that_cannot_be_used_change_nothing() {
-    let of = |records: Vec<RData>| named(signed_zone(Say::Secure(records)).find_trusting("a.example"));
+    let of = |records: Vec<RData>| records_of(signed_zone(Say::Secure(records)).find_trusting("a.example"));
     let odd = [tlsa(&[3, 1, 1]), tlsa(&[3, 1, 1, 0xff]), tlsa(&[&[9, 1, 1][..], &[0; 32]].concat())];
     assert_eq!(of(odd.to_vec()), None);
     assert_eq!(of([&odd[..], &[usable()]].concat()).map(|records| records.len()), Some(1));
     let server = signed_zone(Say::Code(ResponseCode::NXDomain));
-    assert_eq!(named(server.find_trusting("a.example")), None);
+    assert_eq!(records_of(server.find_trusting("a.example")), None);
     let other = signed_zone(Say::Other(vec![usable()]));
-    assert_eq!(named(other.find_trusting("a.example")), None, "records of another name");
+    assert_eq!(records_of(other.find_trusting("a.example")), None, "records of another name");
 }
 
 #[test]
@@ -431,9 +433,9 @@ fn the_word_is_kept_with_the_answer() {
     for _ in 0..3 {
         let (tell, told) = mpsc::channel();
         dns.resolve("a.example", Box::new(move |found| tell.send(found).expect("somebody waits")));
-        assert!(named(told.recv().expect("an answer")).is_some());
+        assert!(records_of(told.recv().expect("an answer")).is_some());
     }
-    assert_eq!(server.asked(RecordType::TLSA).len(), 1);
+    assert_eq!(server.queried_names(RecordType::TLSA).len(), 1);
 }
 
 #[test]

@@ -92,7 +92,7 @@ impl NameServer {
     }
 
     /// Returns the queried names.
-    pub fn asked(&self, type_: RecordType) -> Vec<String> {
+    pub fn queried_names(&self, type_: RecordType) -> Vec<String> {
         let asked = self.asked.lock().expect("questions");
         asked.iter().filter(|(_, of)| *of == type_).map(|(name, _)| name.clone()).collect()
     }

@@ -101,7 +101,7 @@ pub(crate) fn sort_again(world: &mut World) {
 /// nodes that have left.
 pub(crate) fn spread_again(world: &mut World) {
     let here = world.shard();
-    for (room, entry) in world.state::<Directory>().unstored() {
+    for (room, entry) in world.state::<Directory>().unstored_rooms() {
         if world.home_of(room.as_ref()) != here || world.is_expected(room.as_str()) {
             continue;
         }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::client::{self, Announced, Login};
-use crate::{Hash, Keys, offered};
+use crate::{Hash, Keys, to_offer};
 
 const ITERATIONS: u32 = 3;
 
@@ -31,7 +31,7 @@ struct ServerRun {
 impl Default for ServerRun {
     fn default() -> ServerRun {
         ServerRun {
-            announced: offered(&bindings(), true),
+            announced: to_offer(&bindings(), true),
             seen: None,
             server_bindings: bindings(),
             client_bindings: bindings(),
@@ -128,7 +128,7 @@ fn removed_plus_mechanisms_are_noticed() {
 
 #[test]
 fn only_offered_mechanisms() {
-    let run = ServerRun { announced: offered(&ChannelBindings::default(), false), ..ServerRun::default() };
+    let run = ServerRun { announced: to_offer(&ChannelBindings::default(), false), ..ServerRun::default() };
     run.fails(Mechanism::Plain, Failure::InvalidMechanism);
 }
 
@@ -186,7 +186,7 @@ fn challenge_has_the_same_shape_for_nobody() {
 }
 
 /// Begins an exchange of a mechanism without a password.
-fn begun(mechanism: Mechanism, initial: Option<&[u8]>) -> (ServerExchange, ServerStep) {
+fn begin(mechanism: Mechanism, initial: Option<&[u8]>) -> (ServerExchange, ServerStep) {
     let bindings = ChannelBindings::default();
     let mechanisms = [mechanism];
     let offer =
@@ -198,14 +198,14 @@ fn begun(mechanism: Mechanism, initial: Option<&[u8]>) -> (ServerExchange, Serve
 #[test]
 fn a_client_that_comes_anonymously_gets_a_name() {
     for initial in [None, Some(&b""[..]), Some(b"sirhc@example.net")] {
-        let (mut exchange, step) = begun(Mechanism::Anonymous, initial);
+        let (mut exchange, step) = begin(Mechanism::Anonymous, initial);
         assert_eq!(step, ServerStep::Anonymous);
         let success = ServerStep::Success { username: "made-up".into(), additional: Vec::new() };
         assert_eq!(exchange.named("made-up".into()), success);
         assert_eq!(exchange.named("again".into()), ServerStep::Failure(Failure::TemporaryAuthFailure));
     }
     for bad in [&b"\xff"[..], b"a\0b", &[b'x'; MOST_TRACED + 1]] {
-        assert_eq!(begun(Mechanism::Anonymous, Some(bad)).1, ServerStep::Failure(Failure::MalformedRequest));
+        assert_eq!(begin(Mechanism::Anonymous, Some(bad)).1, ServerStep::Failure(Failure::MalformedRequest));
     }
 }
 
@@ -213,18 +213,18 @@ fn a_client_that_comes_anonymously_gets_a_name() {
 #[test]
 fn a_token_is_handed_out_and_a_bad_one_is_explained() {
     let message = b"n,a=juliet@example.org,\x01host=example.org\x01port=5222\x01auth=Bearer a.b-c_d=\x01\x01";
-    let (mut exchange, step) = begun(Mechanism::OAuthBearer, Some(message));
+    let (mut exchange, step) = begin(Mechanism::OAuthBearer, Some(message));
     assert_eq!(step, ServerStep::Bearer { token: "a.b-c_d=".into(), wanted: Some("juliet".into()) });
     assert_eq!(format!("{step:?}"), "Bearer(Some(\"juliet\"))", "no token in the log");
     assert_eq!(exchange.refused("{}"), ServerStep::Challenge(b"{}".to_vec()));
     assert_eq!(exchange.respond(b"\x01"), ServerStep::Failure(Failure::NotAuthorized));
-    let (mut exchange, step) = begun(Mechanism::OAuthBearer, Some(b"n,,\x01auth=bearer t\x01\x01"));
+    let (mut exchange, step) = begin(Mechanism::OAuthBearer, Some(b"n,,\x01auth=bearer t\x01\x01"));
     assert_eq!(step, ServerStep::Bearer { token: "t".into(), wanted: None });
     assert_eq!(
         exchange.named("juliet".into()),
         ServerStep::Success { username: "juliet".into(), additional: Vec::new() }
     );
-    assert_eq!(begun(Mechanism::OAuthBearer, None).1, ServerStep::Challenge(Vec::new()));
+    assert_eq!(begin(Mechanism::OAuthBearer, None).1, ServerStep::Challenge(Vec::new()));
     for malformed in [
         &b""[..],
         b"n,,",
@@ -238,12 +238,12 @@ fn a_token_is_handed_out_and_a_bad_one_is_explained() {
         b"n,juliet,\x01auth=Bearer t\x01\x01",
         b"\xff,,\x01auth=Bearer t\x01\x01",
     ] {
-        let step = begun(Mechanism::OAuthBearer, Some(malformed)).1;
+        let step = begin(Mechanism::OAuthBearer, Some(malformed)).1;
         assert_eq!(step, ServerStep::Failure(Failure::MalformedRequest), "{}", String::from_utf8_lossy(malformed));
     }
     for elsewhere in [&b"n,a=juliet@example.net,\x01auth=Bearer t\x01\x01"[..], b"n,a=juliet,\x01auth=Bearer t\x01\x01"]
     {
-        assert_eq!(begun(Mechanism::OAuthBearer, Some(elsewhere)).1, ServerStep::Failure(Failure::InvalidAuthzid));
+        assert_eq!(begin(Mechanism::OAuthBearer, Some(elsewhere)).1, ServerStep::Failure(Failure::InvalidAuthzid));
     }
 }
 

@@ -44,13 +44,13 @@ impl AttemptNews {
 
 impl GatheredAttempts {
     /// Notes that an account has logged in from a place.
-    pub fn known(&mut self, account: u64, place: u64) {
+    pub fn note_known(&mut self, account: u64, place: u64) {
         if self.is_told && self.known.len() < MOST_TOLD {
             self.known.push((account, place));
         }
     }
 
-    pub(super) fn charged(&mut self, name: RateName, key: u64, times: i32) {
+    pub(super) fn note_charge(&mut self, name: RateName, key: u64, times: i32) {
         if !self.is_told {
             return;
         }

@@ -78,7 +78,7 @@ impl DriverStage {
         socket.into()
     }
 
-    fn watched(&mut self, key: u32) -> (SystemSocket, TcpStream) {
+    fn watch_pair(&mut self, key: u32) -> (SystemSocket, TcpStream) {
         let (socket, peer) = self.pair();
         self.driver.add(&socket, key).expect("watched");
         (socket, peer)
@@ -186,7 +186,7 @@ mod test {
 
     pub(super) fn input_and_an_end_are_reported_until_they_are_read(interface: SystemInterface) {
         let mut stage = DriverStage::new(interface);
-        let (socket, mut peer) = stage.watched(3);
+        let (socket, mut peer) = stage.watch_pair(3);
         assert_eq!(stage.wait(), []);
         peer.write_all(b"hello").expect("written");
         let ready = stage.wait_for(3, |_| true);
@@ -208,7 +208,7 @@ mod test {
 
     pub(super) fn output_of_a_tick_arrives_in_order_at_each_of_many(interface: SystemInterface) {
         let mut stage = DriverStage::new(interface);
-        let mut pairs: Vec<_> = (0..300).map(|key| stage.watched(key)).collect();
+        let mut pairs: Vec<_> = (0..300).map(|key| stage.watch_pair(key)).collect();
         for round in 0..3 {
             for (number, (socket, _)) in pairs.iter().enumerate() {
                 let text = format!("{round} for {number};");
@@ -232,7 +232,7 @@ mod test {
     pub(super) fn output_keeps_its_order_while_the_peer_reads_slowly(interface: SystemInterface) {
         const ALL: usize = 3_000_000;
         let mut stage = DriverStage::new(interface);
-        let (socket, mut peer) = stage.watched(1);
+        let (socket, mut peer) = stage.watch_pair(1);
         let (mut sent, mut found, mut buffer) = (0, Vec::new(), vec![0; 256 * 1024]);
         let mut waits = 0;
         for round in 0.. {
@@ -262,7 +262,7 @@ mod test {
 
     pub(super) fn a_paused_socket_reports_nothing_and_loses_nothing(interface: SystemInterface) {
         let mut stage = DriverStage::new(interface);
-        let (socket, mut peer) = stage.watched(1);
+        let (socket, mut peer) = stage.watch_pair(1);
         let mut written = 0;
         for round in 0..6 {
             stage.driver.interest(&socket, 1, false, false);
@@ -293,7 +293,7 @@ mod test {
 
     pub(super) fn a_paused_socket_that_breaks_is_reported(interface: SystemInterface) {
         let mut stage = DriverStage::new(interface);
-        let (socket, mut peer) = stage.watched(1);
+        let (socket, mut peer) = stage.watch_pair(1);
         stage.driver.interest(&socket, 1, false, false);
         peer.write_all(b"unread").expect("written");
         assert_eq!(stage.wait(), []);
@@ -304,7 +304,7 @@ mod test {
 
     pub(super) fn a_change_of_interest_may_change_the_key(interface: SystemInterface) {
         let mut stage = DriverStage::new(interface);
-        let (socket, mut peer) = stage.watched(1);
+        let (socket, mut peer) = stage.watch_pair(1);
         stage.wait();
         peer.write_all(b"x").expect("written");
         stage.wait_to_read(1);
@@ -314,7 +314,7 @@ mod test {
 
     pub(super) fn a_reset_is_an_error_or_an_end(interface: SystemInterface) {
         let mut stage = DriverStage::new(interface);
-        let (socket, peer) = stage.watched(1);
+        let (socket, peer) = stage.watch_pair(1);
         stage.wait();
         reset(peer);
         stage.wait_to_read(1);
@@ -327,7 +327,7 @@ mod test {
 
     pub(super) fn output_before_the_end_of_our_direction_arrives(interface: SystemInterface) {
         let mut stage = DriverStage::new(interface);
-        let (socket, mut peer) = stage.watched(1);
+        let (socket, mut peer) = stage.watch_pair(1);
         stage.driver.send(&socket, b"</stream:stream>").expect("accepted");
         stage.driver.shutdown(&socket);
         assert_eq!(stage.drain(&mut peer), b"</stream:stream>");
@@ -338,7 +338,7 @@ mod test {
     pub(super) fn output_of_a_socket_that_is_closed_at_once_arrives(interface: SystemInterface) {
         let mut stage = DriverStage::new(interface);
         for is_known in [false, true] {
-            let (socket, mut peer) = stage.watched(1);
+            let (socket, mut peer) = stage.watch_pair(1);
             if is_known {
                 stage.wait();
             }
@@ -357,7 +357,7 @@ mod test {
     pub(super) fn output_that_was_accepted_arrives_though_the_window_was_full(interface: SystemInterface) {
         for (piece, half_closes) in [(1500, false), (50_000, false), (1500, true)] {
             let mut stage = DriverStage::new(interface);
-            let (socket, mut peer) = stage.watched(1);
+            let (socket, mut peer) = stage.watch_pair(1);
             let accepted = stage.fill(&socket, piece);
             if half_closes {
                 peer.shutdown(std::net::Shutdown::Write).expect("half closed");
@@ -371,7 +371,7 @@ mod test {
 
     pub(super) fn accepted_output_is_sent_before_a_driver_ends(interface: SystemInterface) {
         let mut stage = DriverStage::new(interface);
-        let (socket, mut peer) = stage.watched(1);
+        let (socket, mut peer) = stage.watch_pair(1);
         stage.wait();
         stage.driver.send(&socket, b"the end").expect("accepted");
         drop(stage);
@@ -384,7 +384,7 @@ mod test {
 
     pub(super) fn a_socket_takes_its_bytes_along_to_another_driver(interface: SystemInterface) {
         let (mut stage, mut other) = (DriverStage::new(interface), DriverStage::new(interface));
-        let (socket, mut peer) = stage.watched(1);
+        let (socket, mut peer) = stage.watch_pair(1);
         peer.write_all(b"read, ").expect("written");
         assert_eq!(stage.read(&socket, 1, 6), b"read, ");
         peer.write_all(b"reported, ").expect("written");
@@ -402,7 +402,7 @@ mod test {
 
     pub(super) fn a_socket_takes_unsent_output_along_to_another_driver(interface: SystemInterface) {
         let (mut stage, mut other) = (DriverStage::new(interface), DriverStage::new(interface));
-        let (socket, mut peer) = stage.watched(1);
+        let (socket, mut peer) = stage.watch_pair(1);
         let accepted = stage.fill(&socket, 1500);
         stage.driver.remove(&socket);
         other.driver.add(&socket, 9).expect("watched");
@@ -424,7 +424,7 @@ mod test {
         let address = stage.listener.local_addr().expect("an address");
         let mut again = 0;
         for round in 0..60 {
-            let (socket, mut peer) = stage.watched(1);
+            let (socket, mut peer) = stage.watch_pair(1);
             let mut other = TcpStream::connect(address).expect("connected");
             peer.write_all(format!("secret {round}").as_bytes()).expect("written");
             match round % 3 {
@@ -455,7 +455,7 @@ mod test {
         stage.driver.interest(&socket, 5, true, true);
         let mut peer = stage.listener.accept().expect("accepted").0;
         stage.wait_for(5, |ready| ready.write);
-        stage.driver.connected(&socket).expect("connected");
+        stage.driver.connect_result(&socket).expect("connected");
         stage.driver.interest(&socket, 5, true, false);
         stage.driver.send(&socket, b"hello").expect("accepted");
         stage.wait();
@@ -473,14 +473,14 @@ mod test {
         stage.driver.add(&socket, 5).expect("watched");
         stage.driver.interest(&socket, 5, true, true);
         stage.wait_for(5, |_| true);
-        let outcome = stage.driver.connected(&socket).expect_err("refused");
+        let outcome = stage.driver.connect_result(&socket).expect_err("refused");
         assert_eq!(outcome.kind(), ErrorKind::ConnectionRefused);
         stage.driver.remove(&socket);
     }
 
     pub(super) fn more_sockets_than_buffers_bring_input_at_once(interface: SystemInterface) {
         let mut stage = DriverStage::new(interface);
-        let mut pairs: Vec<_> = (0..400).map(|key| stage.watched(key)).collect();
+        let mut pairs: Vec<_> = (0..400).map(|key| stage.watch_pair(key)).collect();
         stage.wait();
         for round in 0..3u8 {
             for (_, peer) in &mut pairs {
@@ -496,8 +496,8 @@ mod test {
     pub(super) fn a_flood_arrives_whole_and_in_order(interface: SystemInterface) {
         const ALL: usize = 5_000_000;
         let mut stage = DriverStage::new(interface);
-        let (flooded, flood) = stage.watched(1);
-        let (quiet, mut peer) = stage.watched(2);
+        let (flooded, flood) = stage.watch_pair(1);
+        let (quiet, mut peer) = stage.watch_pair(2);
         flood.set_nonblocking(false).expect("an option");
         let flooding = std::thread::spawn(move || (&flood).write_all(&pattern(0, ALL)).map(|()| flood));
         let mut found = stage.read(&flooded, 1, 1000);
@@ -553,7 +553,7 @@ mod test {
         waking.join().expect("no panic");
         // A wake isn't lost when connections come and go.
         let wake = stage.driver.waker();
-        let (socket, _peer) = stage.watched(1);
+        let (socket, _peer) = stage.watch_pair(1);
         stage.wait();
         wake();
         stage.driver.remove(&socket);

@@ -182,7 +182,7 @@ impl BoshRequests {
 
     /// Returns the response to the oldest request, if it has arrived.
     fn front(&self) -> Option<Arc<[u8]>> {
-        self.open.front().and_then(|(_, pending)| pending.given())
+        self.open.front().and_then(|(_, pending)| pending.arrived_document())
     }
 
     fn take_answer(&mut self, document: &[u8]) {

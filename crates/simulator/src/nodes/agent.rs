@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rookery_base::Awaited;
 use rookery_base::lock::lock;
 use rookery_cluster::Members;
-use rookery_cluster::clocks::{PeerClocks, ahead_ms, stamped};
+use rookery_cluster::clocks::{PeerClocks, ahead_ms, stamp};
 use rookery_cluster::courier::{Append, ArrivedPart, Courier, CourierLetter, NEWS};
 use rookery_cluster::death::{Deaths, LeaseVerdict};
 use rookery_cluster::members::{self, MemberRow, NotJoined};
@@ -186,7 +186,7 @@ impl Agent {
 
     /// Returns the text of the process's lease, with its time of day.
     fn lease(&self) -> String {
-        stamped(&self.table.lease(), self.server.time_of_day(), Duration::from_millis(LEASE_MS))
+        stamp(&self.table.lease(), self.server.time_of_day(), Duration::from_millis(LEASE_MS))
     }
 
     fn can_reach(&self) -> bool {
@@ -459,7 +459,7 @@ impl Agent {
     }
 
     fn rows(&mut self, rows: Vec<(String, MemberRow)>) {
-        let gone = self.table.gone(&rows);
+        let gone = self.table.gone_processes(&rows);
         if gone.is_empty() {
             return self.take_rows(rows);
         }
@@ -505,7 +505,7 @@ impl Agent {
         self.courier.announce_rows(others.iter().map(|(_, process)| process));
         if self.table.leaves() && self.end == AgentEnd::Runs {
             self.end = AgentEnd::Leaves(self.now_ms);
-            self.server.shut();
+            self.server.shut_out();
         }
     }
 
@@ -525,12 +525,12 @@ impl Agent {
                 false
             }
         });
-        handled.iter().for_each(|(from, seq)| self.courier.handled(*from, *seq));
+        handled.iter().for_each(|(from, seq)| self.courier.note_handled(*from, *seq));
         !handled.is_empty()
     }
 
     fn refuse_expired(&mut self) -> bool {
-        let expired = self.courier.expired(self.now_ms);
+        let expired = self.courier.take_expired(self.now_ms);
         let any = !expired.is_empty();
         let (processes, letters): (BTreeSet<NodeProcess>, Vec<_>) = expired.into_iter().unzip();
         processes.iter().for_each(|process| self.server.note_departed(process.node, process.incarnation));

@@ -46,7 +46,7 @@ pub(crate) async fn enter(
     let me = NodeProcess { node: joined.row.number, incarnation: joined.row.incarnation };
     let mut table = NodeTable::joining(name, joined, rows);
     let rows = members::all(meta).await.ok()?;
-    fence_off(fencing, &table.gone(&rows)).await.ok()?;
+    fence_off(fencing, &table.gone_processes(&rows)).await.ok()?;
     table.update(rows);
     if redis.borrow().is_away || !redis.borrow_mut().take_lease(me.node, &table.lease()) {
         return None;
@@ -55,7 +55,7 @@ pub(crate) async fn enter(
     let until = now_ms.get() + LEASE_MS + GRACE_MS;
     loop {
         let rows = members::all(meta).await.ok()?;
-        fence_off(fencing, &table.gone(&rows)).await.ok()?;
+        fence_off(fencing, &table.gone_processes(&rows)).await.ok()?;
         if table.update(rows) == Update::Superseded {
             return None;
         }

@@ -203,7 +203,7 @@ pub(crate) async fn look_up(
         });
         match answer.await {
             None => break,
-            Some(Some(JournalAnswer::Closed(state))) => reader.closed(state),
+            Some(Some(JournalAnswer::Closed(state))) => reader.handle_closed(state),
             Some(Some(JournalAnswer::Fields(fields))) => reader.read(fields),
             // The look-up is tried again a little later.
             Some(None) => {

@@ -112,11 +112,11 @@ fn make_room(messages: &mut BTreeMap<u64, (Jid, Vec<u8>)>, with: &Jid, added: u6
 
 fn page(messages: &BTreeMap<u64, (Jid, Vec<u8>)>, query: &ArchiveQuery) -> ArchivePage {
     let ids = match &query.ids {
-        Some(ids) => query.wanted(ids),
+        Some(ids) => query.ids_in_order(ids),
         None => {
             let is_wanted = |with: &Jid| query.with.as_ref().is_none_or(|wanted| matches(wanted, with));
             let ids: Vec<_> = messages.iter().filter(|(_, (with, _))| is_wanted(with)).map(|(id, _)| *id).collect();
-            query.wanted(&ids)
+            query.ids_in_order(&ids)
         }
     };
     let mut page = GatheredPage::new(query);

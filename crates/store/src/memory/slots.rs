@@ -36,7 +36,7 @@ impl Slots for Memory {
         ready(Ok(self.world().slots.get(token).filter(|slot| slot.expires_ms > now_ms).cloned()))
     }
 
-    fn filled(&self, owner: JidRef<'_>, now_ms: u64, limit: usize) -> Pending<Vec<Slot>> {
+    fn files_of(&self, owner: JidRef<'_>, now_ms: u64, limit: usize) -> Pending<Vec<Slot>> {
         let world = self.world();
         let is_wanted = |slot: &&Slot| {
             slot.owner.as_ref() == owner.bare() && slot.expires_ms > now_ms && slot.stage == SlotStage::Filled
@@ -55,7 +55,7 @@ impl Slots for Memory {
         ready(Ok(true))
     }
 
-    fn expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>> {
+    fn list_expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>> {
         let world = self.world();
         let mut expired: Vec<_> = world.slots.values().filter(|slot| slot.expires_ms <= now_ms).collect();
         expired.sort_by_key(|slot| slot.expires_ms);

@@ -10,7 +10,7 @@ pub(crate) fn keys(options: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the error for an option that isn't accepted, with what to do instead. `others` says
 /// which options are accepted.
-pub(crate) fn refused(key: &str, others: &str) -> String {
+pub(crate) fn refusal(key: &str, others: &str) -> String {
     let lower = key.to_ascii_lowercase().replace('_', "-");
     let is_any = |beginnings: &[&str]| beginnings.iter().any(|beginning| lower.starts_with(beginning));
     let instead = if is_any(&["sslcert", "sslkey", "ssl-cert", "ssl-key", "sslcrl", "ssl-crl"]) {
@@ -51,7 +51,7 @@ mod tests {
             ("port", "before the slash"),
             ("other", "there are none"),
         ] {
-            let told = refused(key, "there are none");
+            let told = refusal(key, "there are none");
             assert!(told.contains(right) && told.contains(key), "{told}");
         }
         assert_eq!(keys("a=1&b&&c=x=y").collect::<Vec<_>>(), ["a", "b", "c"]);

@@ -29,7 +29,7 @@ use super::sizes::{self, Removed, Sizes};
 use crate::archive::BYTES_PER_MESSAGE;
 use crate::{ArchiveOf, ArchivedMessage, StoreError};
 pub(crate) use expiry::{clear, expire, purge, sweep};
-use owners::locked;
+use owners::lock_archive;
 pub(crate) use pages::{ends, page};
 use rookery_jid::JidRef;
 use std::collections::HashSet;
@@ -37,7 +37,7 @@ use std::ops::ControlFlow;
 
 pub(crate) fn append(c: &mut dyn SqlConnection, messages: &[ArchivedMessage]) -> Result<(), StoreError> {
     let (mut rows, mut doubtful, mut sizes) = (Vec::with_capacity(messages.len()), Vec::new(), Sizes::default());
-    let (wanted, mut notes, notes_stretches) = (wanted(c, messages)?, Vec::new(), c.dialect().notes_stretches());
+    let (wanted, mut notes, notes_stretches) = (select_stored(c, messages)?, Vec::new(), c.dialect().notes_stretches());
     learn(c, &wanted)?;
     for message in wanted {
         let key = contact_key(message.with.bare_str());
@@ -75,7 +75,7 @@ pub(crate) fn replace(
     id: u64,
     stanza: &[u8],
 ) -> Result<bool, StoreError> {
-    let Some(archive) = locked(c, owner)? else { return Ok(false) };
+    let Some(archive) = lock_archive(c, owner)? else { return Ok(false) };
     let values = [SqlValue::Integer(archive), SqlValue::number(id)];
     let Some(row) = one(c, ROW, &values, Removed::read)? else { return Ok(false) };
     sizes::uncount(c, archive, &[row])?;
@@ -105,7 +105,7 @@ fn row_values(archive: i64, message: &ArchivedMessage) -> [SqlValue<'_>; 6] {
 }
 
 /// Returns the messages to store: some only if the other party is in the owner's roster.
-fn wanted<'m>(
+fn select_stored<'m>(
     c: &mut dyn SqlConnection,
     messages: &'m [ArchivedMessage],
 ) -> Result<Vec<&'m ArchivedMessage>, StoreError> {
@@ -206,7 +206,7 @@ mod plans;
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         MAKE_FOR_ACCOUNTS,
         MAKE_FOR_ROOMS,

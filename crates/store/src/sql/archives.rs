@@ -100,7 +100,7 @@ impl KnownArchives {
     }
 
     /// Returns the id up to which the messages of an owner's archive are counted in the database.
-    pub(crate) fn counted(&self, owner: JidRef<'_>) -> Option<u64> {
+    pub(crate) fn counted_up_to(&self, owner: JidRef<'_>) -> Option<u64> {
         Some(self.archives.get(owner.bare_str())?.counted)
     }
 

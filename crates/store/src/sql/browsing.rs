@@ -118,6 +118,6 @@ const COUNT_NEVER_SEEN: &str = concat!("SELECT COUNT(*)", from!(), " AND p.owner
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![ALL, DISABLED, NEVER_SEEN, COUNT_ALL, COUNT_DISABLED, COUNT_NEVER_SEEN]
 }

@@ -58,7 +58,7 @@ impl DialectText {
     }
 
     /// Returns the text of a query that locks nothing.
-    pub(crate) const fn unlocked(&self) -> &'static str {
+    pub(crate) const fn without_locks(&self) -> &'static str {
         self.sqlite
     }
 
@@ -74,7 +74,7 @@ impl DialectText {
 
 /// Returns a text with its values numbered, as PostgreSQL expects, unless they already are.
 #[cfg(feature = "postgres")]
-pub(crate) fn numbered(sql: &str) -> String {
+pub(crate) fn number_values(sql: &str) -> String {
     let (mut text, mut number) = (String::with_capacity(sql.len() + sql.len() / 8), 0);
     for part in sql.split_inclusive('?') {
         match part.strip_suffix('?') {
@@ -127,9 +127,9 @@ mod tests {
     #[test]
     fn values_are_numbered_in_their_order() {
         assert_eq!(
-            numbered("SELECT a FROM b WHERE c = ? AND d IN (?, ?)"),
+            number_values("SELECT a FROM b WHERE c = ? AND d IN (?, ?)"),
             "SELECT a FROM b WHERE c = $1 AND d IN ($2, $3)"
         );
-        assert_eq!(numbered("DELETE FROM b WHERE c = $1 OR d = $1"), "DELETE FROM b WHERE c = $1 OR d = $1");
+        assert_eq!(number_values("DELETE FROM b WHERE c = $1 OR d = $1"), "DELETE FROM b WHERE c = $1 OR d = $1");
     }
 }

@@ -171,7 +171,7 @@ const REMOVE_DOCUMENT: DialectText =
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         DOCUMENT,
         DOCUMENTS_OF,

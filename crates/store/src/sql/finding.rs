@@ -41,7 +41,7 @@ impl fmt::Display for Finding {
 }
 
 /// Returns the finding for an error that ended a check.
-pub(crate) fn failed(error: &StoreError) -> Finding {
+pub(crate) fn for_error(error: &StoreError) -> Finding {
     let severity = if error.is_temporary() { Severity::Blocked } else { Severity::Fault };
     Finding { severity, text: error.to_string() }
 }
@@ -57,7 +57,7 @@ pub(crate) fn schema(found: i64, known: i64) -> Finding {
 }
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(crate) use remote::{clock, connections, distance, divided, host};
+pub(crate) use remote::{clock, connections, distance, host, partitions};
 
 /// Findings about databases in other processes.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -73,7 +73,7 @@ mod remote {
 
     /// Returns the number of partitions of archives, and how to divide them if that is wanted and
     /// hasn't happened.
-    pub(crate) fn divided(parts: usize, is_wanted: bool) -> Option<Finding> {
+    pub(crate) fn partitions(parts: usize, is_wanted: bool) -> Option<Finding> {
         let (severity, text) = match (parts, is_wanted) {
             (0, false) => return None,
             (0, true) => {
@@ -145,11 +145,11 @@ mod remote {
             trips.push(start.elapsed());
         }
         trips.sort_unstable();
-        Ok(finding(true, told(&trips, owners)))
+        Ok(finding(true, describe_trips(&trips, owners)))
     }
 
     /// Returns the times of round trips in their order, and their effect on logins.
-    pub(super) fn told(trips: &[Duration], owners: usize) -> String {
+    pub(super) fn describe_trips(trips: &[Duration], owners: usize) -> String {
         let at = |percent: usize| trips.get(trips.len() * percent / 100).copied().unwrap_or_default();
         let ms = |trip: Duration| trip.as_secs_f64() * 1000.0;
         let logins = owners as f64 / (at(50).as_secs_f64().max(1e-6) * TRIPS_PER_LOGIN);
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn the_distance_is_told_in_logins() {
         let trips: Vec<_> = (1..=100).map(|at| Duration::from_micros(at * 10)).collect();
-        let told = remote::told(&trips, 8);
+        let told = remote::describe_trips(&trips, 8);
         assert!(
             told.contains("0.51 ms (half of 100), 0.91 ms (90 %), 1.00 ms (99 %), which leaves time for 1569 logins"),
             "{told}"

@@ -125,7 +125,7 @@ impl Foreign {
         let values: Vec<_> = keys.map(ForeignKey::value).chain([SqlValue::number(wanted.limit as u64)]).collect();
         let mut rows = Vec::new();
         self.connection.query(text, &values, &mut |row| {
-            let cells = (0..wanted.columns.len()).map(|column| Ok(row.optional_text(column)?.map(shown)));
+            let cells = (0..wanted.columns.len()).map(|column| Ok(row.optional_text(column)?.map(column_text)));
             rows.push(cells.collect::<Result<TextRow, StoreError>>()?);
             Ok(ControlFlow::Continue(()))
         })?;
@@ -164,7 +164,7 @@ impl<'a> ForeignKey<'a> {
 
 /// Returns the text of a column. Bytes arrive as `\x` and hexadecimal digits, and are decoded if
 /// they are text.
-fn shown(text: &str) -> String {
+fn column_text(text: &str) -> String {
     let decoded = text.strip_prefix("\\x").and_then(|digits| {
         let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
         let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(pair).collect();

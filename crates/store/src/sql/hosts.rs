@@ -184,7 +184,7 @@ mod tests {
     use std::cell::RefCell;
     use std::future::pending;
 
-    fn lost(why: &str) -> StoreError {
+    fn loss(why: &str) -> StoreError {
         StoreError::Lost(EngineWords { database: "of a test".into(), message: why.into() })
     }
 
@@ -194,7 +194,7 @@ mod tests {
 
     /// Connects to hosts that have these fates. Returns the one that was connected to, and those
     /// that were tried.
-    fn connected(hosts: &Hosts, fates: &[HostFate]) -> (Result<usize, StoreError>, Vec<usize>) {
+    fn try_hosts(hosts: &Hosts, fates: &[HostFate]) -> (Result<usize, StoreError>, Vec<usize>) {
         let tried = RefCell::new(Vec::new());
         let connect = async |host: usize| {
             tried.borrow_mut().push(host);
@@ -202,10 +202,10 @@ mod tests {
                 HostFate::Writable => Ok((host, false)),
                 HostFate::Readable => Ok((host, true)),
                 HostFate::Silent => pending().await,
-                HostFate::Refuses => Err(lost("no")),
+                HostFate::Refuses => Err(loss("no")),
             }
         };
-        let found = super::super::remote::runtime().expect("a runtime").block_on(hosts.first_writable(connect, lost));
+        let found = super::super::remote::runtime().expect("a runtime").block_on(hosts.first_writable(connect, loss));
         (found, tried.into_inner())
     }
 
@@ -221,31 +221,31 @@ mod tests {
     #[test]
     fn the_first_that_can_be_written_to_is_taken_and_remembered() {
         let hosts = hosts();
-        assert_eq!(connected(&hosts, &[Writable; 4]), (Ok(0), vec![0]), "the others are let alone");
+        assert_eq!(try_hosts(&hosts, &[Writable; 4]), (Ok(0), vec![0]), "the others are let alone");
         let silent = [Silent, Silent, Silent, Writable];
-        assert_eq!(connected(&hosts, &silent), (Ok(3), vec![0, 1, 2, 3]));
-        assert_eq!(connected(&hosts, &silent), (Ok(3), vec![3]), "nobody waits for the silent ones again");
-        assert_eq!(connected(&hosts, &[Refuses, Readable, Writable, Readable]), (Ok(2), vec![3, 0, 1, 2]));
+        assert_eq!(try_hosts(&hosts, &silent), (Ok(3), vec![0, 1, 2, 3]));
+        assert_eq!(try_hosts(&hosts, &silent), (Ok(3), vec![3]), "nobody waits for the silent ones again");
+        assert_eq!(try_hosts(&hosts, &[Refuses, Readable, Writable, Readable]), (Ok(2), vec![3, 0, 1, 2]));
     }
 
     #[test]
     fn one_that_can_be_read_is_better_than_none() {
-        assert_eq!(connected(&hosts(), &[Silent, Refuses, Readable, Refuses]).0, Ok(2));
-        assert_eq!(connected(&hosts(), &[Refuses, Readable, Readable, Refuses]).0, Ok(1));
+        assert_eq!(try_hosts(&hosts(), &[Silent, Refuses, Readable, Refuses]).0, Ok(2));
+        assert_eq!(try_hosts(&hosts(), &[Refuses, Readable, Readable, Refuses]).0, Ok(1));
         // A host that stays silent is waited for less, and found again.
         let hosts = hosts();
-        assert_eq!(connected(&hosts, &[Silent, Readable, Silent, Readable]).0, Ok(1));
+        assert_eq!(try_hosts(&hosts, &[Silent, Readable, Silent, Readable]).0, Ok(1));
         assert_eq!([REST, STAGGER], [[1, 2], [0, 2]].map(|waiting| hosts.rest(&BTreeSet::from(waiting))));
-        assert_eq!(connected(&hosts, &[Writable, Readable, Silent, Readable]).0, Ok(0));
+        assert_eq!(try_hosts(&hosts, &[Writable, Readable, Silent, Readable]).0, Ok(0));
     }
 
     #[test]
     fn all_that_fail_are_named() {
-        let (found, _) = connected(&hosts(), &[Refuses, Refuses, Silent, Refuses]);
+        let (found, _) = try_hosts(&hosts(), &[Refuses, Refuses, Silent, Refuses]);
         let StoreError::Lost(engine) = found.expect_err("no host") else { panic!("another error") };
         assert_eq!(engine.message, "a: no; b: no; c: it doesn't answer; d: no");
         let one = Hosts::new(vec!["a".into()]);
-        assert_eq!(connected(&one, &[Refuses]).0, Err(lost("no")));
-        assert_eq!(connected(&Hosts::new(Vec::new()), &[]).0, Err(lost("no host is named")));
+        assert_eq!(try_hosts(&one, &[Refuses]).0, Err(loss("no")));
+        assert_eq!(try_hosts(&Hosts::new(Vec::new()), &[]).0, Err(loss("no host is named")));
     }
 }

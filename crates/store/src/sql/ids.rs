@@ -7,7 +7,7 @@ use rookery_jid::JidRef;
 
 /// Returns the key of an account's row.
 pub(crate) fn of_account(c: &mut dyn SqlConnection, account: JidRef<'_>) -> Result<Option<i64>, StoreError> {
-    one(c, ACCOUNT.unlocked(), &account_values(account), |row| row.integer(0))
+    one(c, ACCOUNT.without_locks(), &account_values(account), |row| row.integer(0))
 }
 
 /// Returns the key of an account's row and locks the row until the transaction ends.

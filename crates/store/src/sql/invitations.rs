@@ -115,6 +115,6 @@ const REMOVE: &str = "DELETE FROM invitations WHERE token = ?";
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![REMOVE_EXPIRED, COUNT, INSERT, INVITATION, OPEN, RESERVED, REMOVE]
 }

@@ -1,7 +1,7 @@
 //! Lists all statements of the store, for the test that makes every engine prepare each of them.
 //!
-//! A file with statements lists them in its function `listed`. Another test reads the sources and
-//! finds unlisted ones: SQL text in a function, or a forgotten constant.
+//! A file with statements lists them in its function `list_statements`. Another test reads the
+//! sources and finds unlisted ones: SQL text in a function, or a forgotten constant.
 
 use super::dialect::{Dialect, DialectText};
 
@@ -36,34 +36,34 @@ pub(crate) use listed;
 /// Names the files and lists their statements.
 fn files() -> Vec<(&'static str, Vec<ListedTexts>)> {
     vec![
-        ("accounts.rs", super::accounts::listed()),
-        ("archive.rs", super::archive::listed()),
-        ("archive/expiry.rs", super::archive::expiry::listed()),
+        ("accounts.rs", super::accounts::list_statements()),
+        ("archive.rs", super::archive::list_statements()),
+        ("archive/expiry.rs", super::archive::expiry::list_statements()),
         #[cfg(any(feature = "postgres", feature = "mysql"))]
-        ("archive/months.rs", super::archive::months::listed()),
-        ("archive/owners.rs", super::archive::owners::listed()),
-        ("archive/pages.rs", super::archive::pages::listed()),
+        ("archive/months.rs", super::archive::months::list_statements()),
+        ("archive/owners.rs", super::archive::owners::list_statements()),
+        ("archive/pages.rs", super::archive::pages::list_statements()),
         #[cfg(any(feature = "postgres", feature = "mysql"))]
-        ("archive/search.rs", super::archive::search::listed()),
+        ("archive/search.rs", super::archive::search::list_statements()),
         #[cfg(any(feature = "postgres", feature = "mysql"))]
-        ("archive/search/fill.rs", super::archive::search::fill::listed()),
-        ("browsing.rs", super::browsing::listed()),
-        ("copy/filling.rs", super::copy::filling::listed()),
-        ("copy/mark.rs", super::copy::mark::listed()),
-        ("copy.rs", super::copy::listed()),
-        ("documents.rs", super::documents::listed()),
-        ("invitations.rs", super::invitations::listed()),
-        ("meta.rs", super::meta::listed()),
-        ("migrate.rs", super::migrate::listed()),
+        ("archive/search/fill.rs", super::archive::search::fill::list_statements()),
+        ("browsing.rs", super::browsing::list_statements()),
+        ("copy/filling.rs", super::copy::filling::list_statements()),
+        ("copy/mark.rs", super::copy::mark::list_statements()),
+        ("copy.rs", super::copy::list_statements()),
+        ("documents.rs", super::documents::list_statements()),
+        ("invitations.rs", super::invitations::list_statements()),
+        ("meta.rs", super::meta::list_statements()),
+        ("migrate.rs", super::migrate::list_statements()),
         #[cfg(any(feature = "postgres", feature = "mysql"))]
-        ("opening.rs", super::opening::listed()),
-        ("presence.rs", super::presence::listed()),
-        ("pubsub/statements.rs", super::pubsub::statements::listed()),
-        ("rooms.rs", super::rooms::listed()),
-        ("rosters.rs", super::rosters::listed()),
-        ("sizes.rs", super::sizes::listed()),
-        ("slots.rs", super::slots::listed()),
-        ("statements.rs", super::statements::listed()),
+        ("opening.rs", super::opening::list_statements()),
+        ("presence.rs", super::presence::list_statements()),
+        ("pubsub/statements.rs", super::pubsub::statements::list_statements()),
+        ("rooms.rs", super::rooms::list_statements()),
+        ("rosters.rs", super::rosters::list_statements()),
+        ("sizes.rs", super::sizes::list_statements()),
+        ("slots.rs", super::slots::list_statements()),
+        ("statements.rs", super::statements::list_statements()),
     ]
 }
 
@@ -88,7 +88,7 @@ mod tests {
             files().into_iter().flat_map(|(file, all)| all.into_iter().map(move |(name, _)| format!("{file}: {name}")));
         let listed: BTreeSet<_> = listed.collect();
         let forgotten: Vec<_> = found.difference(&listed).collect();
-        assert!(forgotten.is_empty(), "not in the function `listed` of the file: {forgotten:#?}");
+        assert!(forgotten.is_empty(), "not in the function `list_statements` of the file: {forgotten:#?}");
         assert!(listed.len() > 150 && found.len() > 150, "{} listed, {} found", listed.len(), found.len());
     }
 
@@ -119,7 +119,7 @@ mod tests {
             let connection = tokio::spawn(connection);
             let mut refused = Vec::new();
             for (name, text) in texts(Dialect::Postgres) {
-                if let Err(error) = client.prepare(&crate::sql::dialect::numbered(&text)).await {
+                if let Err(error) = client.prepare(&crate::sql::dialect::number_values(&text)).await {
                     refused.push(format!("{name}: {error:?} in {text}"));
                 }
             }

@@ -120,7 +120,7 @@ const REMOVE_ENTRIES: &str = "DELETE FROM lists WHERE list = ?";
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         LOOK_OVER,
         ENTRIES,

@@ -168,7 +168,7 @@ pub enum IndexPlan {
 /// [`StoreError::TooNew`] if it needs a newer server, otherwise those of
 /// [`Migrating::schema_version`].
 pub(crate) fn version(database: &mut dyn Migrating) -> Result<i64, StoreError> {
-    let (found, known) = (database.schema_version()?, known(database));
+    let (found, known) = (database.schema_version()?, last_version(database));
     if found <= known {
         return Ok(found);
     }
@@ -187,13 +187,13 @@ pub(crate) fn version(database: &mut dyn Migrating) -> Result<i64, StoreError> {
 /// [`StoreError::TooNew`], otherwise those of [`Migrating::schema_version`].
 pub(crate) fn refuse_newer(database: &mut dyn Migrating) -> Result<(), StoreError> {
     match database.schema_version()? {
-        found if found > known(database) => Err(too_new(database, found, found)),
+        found if found > last_version(database) => Err(too_new(database, found, found)),
         _ => Ok(()),
     }
 }
 
 fn too_new(database: &dyn Migrating, found: i64, runs_from: i64) -> StoreError {
-    StoreError::TooNew { database: database.place().into(), found, runs_from, known: known(database) }
+    StoreError::TooNew { database: database.place().into(), found, runs_from, known: last_version(database) }
 }
 
 /// Compares the steps that a database went through with those that this server knows. Returns its
@@ -262,18 +262,18 @@ fn rows_of_versions(
 /// Returns the steps that a database has not gone through.
 pub(crate) fn plan(database: &mut dyn Migrating) -> Result<MigrationPlan, StoreError> {
     let found = version(database)?;
-    let steps = left(database, found).map(|(number, change)| {
+    let steps = changes_after(database, found).map(|(number, change)| {
         let sql = database.by_hand(number, change, found == 0);
         SchemaStep { number, sql }
     });
     let steps = steps.collect();
-    Ok(MigrationPlan { found, known: known(database), steps, division: None, index: IndexPlan::Nothing })
+    Ok(MigrationPlan { found, known: last_version(database), steps, division: None, index: IndexPlan::Nothing })
 }
 
 /// Brings a database, which may be empty, to the current schema. Returns the number of steps that
 /// were run.
 pub(crate) fn migrate(database: &mut dyn Migrating) -> Result<usize, StoreError> {
-    if version(database)? >= known(database) {
+    if version(database)? >= last_version(database) {
         return Ok(0);
     }
     database.lock_schema()?;
@@ -293,7 +293,7 @@ pub(crate) fn prepare(database: &mut dyn Migrating, migrations: Migrations) -> R
     match migrations {
         Migrations::Auto => migrate(database).map(drop)?,
         Migrations::Never => {
-            let (found, known) = (version(database)?, known(database));
+            let (found, known) = (version(database)?, last_version(database));
             if found < known {
                 return Err(StoreError::OldSchema { database: database.place(), found, known });
             }
@@ -308,7 +308,7 @@ pub(crate) fn prepare(database: &mut dyn Migrating, migrations: Migrations) -> R
 
 /// Logs if a newer server has updated the database's schema.
 fn tell_newer(database: &mut dyn Migrating) -> Result<(), StoreError> {
-    let (found, known) = (version(database)?, known(database));
+    let (found, known) = (version(database)?, last_version(database));
     if found > known {
         tracing::info!(
             database = database.place(),
@@ -323,7 +323,7 @@ fn tell_newer(database: &mut dyn Migrating) -> Result<(), StoreError> {
 /// Reads the version again: another process may have migrated while we waited for the lock.
 fn run(database: &mut dyn Migrating) -> Result<usize, StoreError> {
     let found = version(database)?;
-    let steps: Vec<_> = left(database, found).collect();
+    let steps: Vec<_> = changes_after(database, found).collect();
     for (number, change) in &steps {
         database.run_step(*number, change, found == 0)?;
         // The creation of a new database isn't logged.
@@ -351,11 +351,11 @@ pub(crate) fn persistently<T>(mut attempt: impl FnMut() -> Result<T, StoreError>
     }
 }
 
-fn left(database: &dyn Migrating, found: i64) -> impl Iterator<Item = (i64, &'static Change)> + use<> {
+fn changes_after(database: &dyn Migrating, found: i64) -> impl Iterator<Item = (i64, &'static Change)> + use<> {
     (1..).zip(database.changes()).filter(move |(number, _)| *number > found)
 }
 
-pub(crate) fn known(database: &dyn Migrating) -> i64 {
+pub(crate) fn last_version(database: &dyn Migrating) -> i64 {
     database.changes().len() as i64
 }
 
@@ -372,7 +372,7 @@ const RUNS_FROM: &str = "SELECT runs_from FROM rookery_schema WHERE version = ?"
 
 /// Returns the statement above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![RUNS_FROM]
 }
 

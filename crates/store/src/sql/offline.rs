@@ -72,7 +72,7 @@ pub(crate) fn remove(c: &mut dyn SqlConnection, owner: JidRef<'_>, up_to: u64) -
 }
 
 pub(crate) fn count(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<u64, StoreError> {
-    Ok(waiting(c, OFFLINE.unlocked(), owner)?.map_or(0, |waiting| waiting.messages))
+    Ok(waiting(c, OFFLINE.without_locks(), owner)?.map_or(0, |waiting| waiting.messages))
 }
 
 /// The waiting messages of an account, counted in its row so that no push has to count them.

@@ -6,7 +6,7 @@ use super::archive::search::fill::{self, Searches};
 use super::checking::Checked;
 use super::copy::copying::Copying;
 use super::fence::{Fence, FenceRows, FencingConnection};
-use super::finding::{self, Finding, Severity, clock, connections, distance, divided};
+use super::finding::{self, Finding, Severity, clock, connections, distance, partitions};
 use super::hosts::HostFound;
 use super::migrate::{self, IndexPlan, MigrationPlan, Migrations};
 use super::queue::{Patience, QueueBounds};
@@ -49,7 +49,7 @@ macro_rules! functions {
         /// [`OldSchema`](crate::StoreError::OldSchema) if its schema may not be changed, otherwise
         /// the database's error.
         pub fn open(options: &$Options) -> Result<crate::sql::SqlStore, crate::StoreError> {
-            crate::sql::opening::open::<$Driver>($Target::of(options), options.wanted())
+            crate::sql::opening::open::<$Driver>($Target::of(options), options.wanted_opening())
         }
 
         /// Returns the steps of the schema that a database has not gone through. Changes nothing.
@@ -58,7 +58,7 @@ macro_rules! functions {
         ///
         /// Those of [`open`].
         pub fn plan(options: &$Options) -> Result<crate::sql::MigrationPlan, crate::StoreError> {
-            crate::sql::opening::plan::<$Driver>(&$Target::of(options), options.wanted())
+            crate::sql::opening::plan::<$Driver>(&$Target::of(options), options.wanted_opening())
         }
 
         /// Updates the schema of a database, and divides its archives into months if they should
@@ -68,13 +68,13 @@ macro_rules! functions {
         ///
         /// Those of [`open`].
         pub fn migrate(options: &$Options) -> Result<usize, crate::StoreError> {
-            crate::sql::opening::migrate::<$Driver>(&$Target::of(options), options.wanted())
+            crate::sql::opening::migrate::<$Driver>(&$Target::of(options), options.wanted_opening())
         }
 
         /// Checks a database that may be in use, without changing it: whether it can be reached and
         /// is fit, its schema, its settings, and its distance.
         pub fn check(options: &$Options) -> Vec<crate::sql::Finding> {
-            crate::sql::opening::check::<$Driver>(&$Target::of(options), options.wanted())
+            crate::sql::opening::check::<$Driver>(&$Target::of(options), options.wanted_opening())
         }
 
         /// Connects to copy from a database.
@@ -88,7 +88,7 @@ macro_rules! functions {
         pub(super) fn destination(
             options: &$Options,
         ) -> Result<Box<dyn crate::sql::copy::copying::Copying + Send>, crate::StoreError> {
-            crate::sql::opening::destination::<$Driver>(&$Target::of(options), options.wanted())
+            crate::sql::opening::destination::<$Driver>(&$Target::of(options), options.wanted_opening())
         }
 
         /// Connects to a database of another program, to read from it.
@@ -99,7 +99,7 @@ macro_rules! functions {
         }
 
         impl $Options {
-            fn wanted(&self) -> crate::sql::opening::WantedOpening {
+            fn wanted_opening(&self) -> crate::sql::opening::WantedOpening {
                 let $Options { connections, trusts_durability, months, terms_of, bounds, patience, migrations, .. } =
                     *self;
                 crate::sql::opening::WantedOpening {
@@ -212,7 +212,7 @@ pub(crate) fn migrate<E: Openable>(target: &Arc<E::Target>, wanted: WantedOpenin
 pub(crate) fn check<E: Openable>(target: &Arc<E::Target>, wanted: WantedOpening) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Err(error) = look::<E>(target, wanted, &mut findings) {
-        findings.push(finding::failed(&error));
+        findings.push(finding::for_error(&error));
     }
     findings
 }
@@ -243,14 +243,14 @@ fn look<E: Openable>(
     let most = driver.setting("max_connections")?.parse().unwrap_or_default();
     let version = migrate::version(&mut driver)?;
     // An older schema says nothing of nodes.
-    let nodes = if version < migrate::known(&driver) { 0 } else { driver.count_nodes()? };
+    let nodes = if version < migrate::last_version(&driver) { 0 } else { driver.count_nodes()? };
     findings.push(connections(most, wanted.connections, nodes));
     findings.extend(clock(driver.now_ms()?));
-    findings.push(finding::schema(version, migrate::known(&driver)));
+    findings.push(finding::schema(version, migrate::last_version(&driver)));
     if version > 0 {
         let accounts = driver.column(COUNT_ACCOUNTS)?.concat();
         findings.push(Finding { severity: Severity::Note, text: format!("{accounts} accounts") });
-        findings.extend(divided(driver.parts()?.len(), wanted.months));
+        findings.extend(partitions(driver.parts()?.len(), wanted.months));
     }
     findings.push(distance(wanted.connections, || driver.ping())?);
     Ok(())
@@ -350,6 +350,6 @@ const COUNT_ACCOUNTS: &str = "SELECT COUNT(*) FROM accounts";
 
 /// Returns the statement above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![COUNT_ACCOUNTS]
 }

@@ -5,7 +5,7 @@
 
 use super::connection::SqlConnection;
 use crate::StoreError;
-use crate::pending::{Pending, StoreCompleter, caught, pending};
+use crate::pending::{Pending, StoreCompleter, catch, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The kind of transaction that an operation needs.
@@ -68,7 +68,7 @@ where
 
     fn run(&mut self, connection: &mut dyn SqlConnection) -> Result<(), StoreError> {
         let run = &mut self.run;
-        self.told.keep(caught(|| run(connection)))
+        self.told.keep(catch(|| run(connection)))
     }
 
     fn tell(self: Box<Self>, failure: Option<StoreError>) {
@@ -76,13 +76,13 @@ where
     }
 
     fn name(&self) -> String {
-        named(std::any::type_name::<F>())
+        name_of(std::any::type_name::<F>())
     }
 }
 
 /// Returns the file and the method that contain a closure. The language guarantees no form of
 /// types' names, so only texts for operators depend on it.
-fn named(path: &str) -> String {
+fn name_of(path: &str) -> String {
     let path = path.replace("::{{closure}}", "");
     let method = path.rsplit("::").next().unwrap_or(&path);
     // `rookery_store::sql::store::traits::<impl rookery_store::rosters::RosterStore for …>::item`

@@ -95,14 +95,14 @@ const LAST_PRESENCE: &str = "\
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![PRESENCE_FOR, LAST_PRESENCE]
 }
 
 #[cfg(all(test, feature = "postgres", feature = "mysql"))]
 mod tests {
     use super::*;
-    use crate::sql::dialect::{Dialect, numbered};
+    use crate::sql::dialect::{Dialect, number_values};
     use crate::sql::listed::ListOfTexts;
     use crate::sql::{mysql, postgres};
     use rookery_needs::{Mariadb, Postgres};
@@ -146,7 +146,7 @@ mod tests {
                 &format!(
                     "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = {mode}; \
                      PREPARE asked AS {}; EXPLAIN EXECUTE asked({})",
-                    numbered(&text),
+                    number_values(&text),
                     literals(&text).join(", ")
                 ),
             );

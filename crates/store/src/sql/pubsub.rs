@@ -62,7 +62,7 @@ pub(crate) fn create(
     if host.local().is_some() && account.is_none() {
         return Ok(Created::NoAccount);
     }
-    if locked(c, host, node)?.is_some() {
+    if lock_node(c, host, node)?.is_some() {
         return Ok(Created::Exists);
     }
     let bare = SqlValue::Text(host.bare_str());
@@ -79,7 +79,7 @@ pub(crate) fn create(
     let account = account.map_or(SqlValue::Null, SqlValue::Integer);
     let values = [account, bare, SqlValue::Text(node), SqlValue::Bytes(config), creator, SqlValue::number(bytes)];
     c.execute(INSERT_NODE, &values)?;
-    let Some(head) = locked(c, host, node)? else {
+    let Some(head) = lock_node(c, host, node)? else {
         return Err(c.corrupt("a node vanished while it was created".to_owned()));
     };
     let owned = SqlValue::Integer(number_of(NodeAffiliation::Owner));
@@ -94,7 +94,7 @@ pub(crate) fn configure(
     config: &[u8],
     kept: ItemsKept,
 ) -> Result<bool, StoreError> {
-    let Some(head) = locked(c, host, node)? else { return Ok(false) };
+    let Some(head) = lock_node(c, host, node)? else { return Ok(false) };
     c.execute(CONFIGURE_NODE, &[SqlValue::Bytes(config), SqlValue::Integer(head.id)])?;
     let bytes = head.bytes.saturating_sub(head.config.len() as u64).saturating_add(config.len() as u64);
     trim(c, head.id, ItemsHeld { items: head.items, bytes }, kept)?;
@@ -102,7 +102,7 @@ pub(crate) fn configure(
 }
 
 pub(crate) fn delete(c: &mut dyn SqlConnection, host: JidRef<'_>, node: &str) -> Result<bool, StoreError> {
-    let Some(head) = locked(c, host, node)? else { return Ok(false) };
+    let Some(head) = lock_node(c, host, node)? else { return Ok(false) };
     Ok(c.execute(DELETE_NODE, &[SqlValue::Integer(head.id)])? > 0)
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn set_affiliation(
     affiliation: Option<NodeAffiliation>,
     room: NodeRoom,
 ) -> Result<SetOutcome, StoreError> {
-    let Some(head) = locked(c, host, node)? else { return Ok(SetOutcome::NoNode) };
+    let Some(head) = lock_node(c, host, node)? else { return Ok(SetOutcome::NoNode) };
     let (id, name, size) = (SqlValue::Integer(head.id), SqlValue::Text(entity.bare_str()), affiliation_bytes(entity));
     let is_known = one(c, AFFILIATION, &[id, name], |row| row.integer(0))?.is_some();
     if affiliation.is_some() && !is_known && head.lacks(c, host, size, room)?.is_some() {
@@ -138,7 +138,7 @@ pub(crate) fn set_subscription(
     subscription: Option<&NodeSubscription>,
     most: usize,
 ) -> Result<SetOutcome, StoreError> {
-    let Some(head) = locked(c, host, node)? else { return Ok(SetOutcome::NoNode) };
+    let Some(head) = lock_node(c, host, node)? else { return Ok(SetOutcome::NoNode) };
     let (id, name) = (SqlValue::Integer(head.id), SqlValue::Text(subscriber.as_str()));
     let Some(NodeSubscription { pending, options }) = subscription else {
         c.execute(REMOVE_SUBSCRIPTION.on(c.dialect()), &[id, name])?;
@@ -162,12 +162,12 @@ pub(crate) fn publish(
     kept: ItemsKept,
     room: NodeRoom,
 ) -> Result<Published, StoreError> {
-    let Some(head) = locked(c, host, node)? else { return Ok(Published::NoNode) };
+    let Some(head) = lock_node(c, host, node)? else { return Ok(Published::NoNode) };
     let id = SqlValue::Integer(head.id);
     let replaced = one(c, ITEM_BYTES, &[id, SqlValue::Text(&item.id)], |row| row.number(0))?;
     let growth = item.bytes().saturating_sub(replaced.unwrap_or(0));
     if let Some(lack) = head.lacks(c, host, growth, room)? {
-        let freed = freed(c, &head, item, replaced.is_some(), kept)?;
+        let freed = bytes_freed(c, &head, item, replaced.is_some(), kept)?;
         if growth > freed && lack.bytes > freed {
             return Ok(lack.published);
         }
@@ -191,7 +191,7 @@ pub(crate) fn publish(
 
 /// Returns the bytes freed when an item is published, apart from those of an item with the same
 /// id: those of items that are then too many or too old.
-fn freed(
+fn bytes_freed(
     c: &mut dyn SqlConnection,
     head: &NodeHead,
     item: &Item,
@@ -266,7 +266,7 @@ pub(crate) fn retract(
     node: &str,
     ids: &[String],
 ) -> Result<Vec<String>, StoreError> {
-    let Some(head) = locked(c, host, node)? else { return Ok(Vec::new()) };
+    let Some(head) = lock_node(c, host, node)? else { return Ok(Vec::new()) };
     let (mut removed, mut bytes) = (Vec::new(), head.bytes);
     for item in ids {
         let values = [SqlValue::Integer(head.id), SqlValue::Text(item)];
@@ -280,7 +280,7 @@ pub(crate) fn retract(
 }
 
 pub(crate) fn purge(c: &mut dyn SqlConnection, host: JidRef<'_>, node: &str) -> Result<u64, StoreError> {
-    let Some(head) = locked(c, host, node)? else { return Ok(0) };
+    let Some(head) = lock_node(c, host, node)? else { return Ok(0) };
     let size = one(c, ALL_BYTES, &[SqlValue::Integer(head.id)], |row| row.number(0))?.unwrap_or(0);
     count(c, head.id, ItemsHeld { items: 0, bytes: head.bytes.saturating_sub(size) })?;
     c.execute(PURGE, &[SqlValue::Integer(head.id)])
@@ -400,7 +400,7 @@ fn head(c: &mut dyn SqlConnection, host: JidRef<'_>, node: &str) -> Result<Optio
 }
 
 /// Reads a node's row and locks it until the transaction ends.
-fn locked(c: &mut dyn SqlConnection, host: JidRef<'_>, node: &str) -> Result<Option<NodeHead>, StoreError> {
+fn lock_node(c: &mut dyn SqlConnection, host: JidRef<'_>, node: &str) -> Result<Option<NodeHead>, StoreError> {
     let query = LOCKED_NODE.on(c.dialect());
     read_head(c, query, host, node)
 }

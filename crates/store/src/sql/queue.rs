@@ -286,7 +286,7 @@ impl Queues {
     }
 
     /// Returns the number of operations that wait or run, and the bytes that these carry.
-    pub(crate) fn held(&self) -> (usize, usize) {
+    pub(crate) fn load(&self) -> (usize, usize) {
         let state = self.state();
         let all = state.lanes.iter().map(|lane| &lane.taken).chain([&state.fill]);
         all.fold((0, 0), |(operations, bytes), fill| (operations + fill.operations, bytes + fill.bytes))

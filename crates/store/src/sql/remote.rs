@@ -174,21 +174,21 @@ pub(crate) trait RemoteConnection: Remote {
 
     /// Returns an error if there is no session.
     fn expect_session(&mut self) -> Result<(), StoreError> {
-        if self.has_session() { Ok(()) } else { Err(self.lost("not connected")) }
+        if self.has_session() { Ok(()) } else { Err(self.fail_as_lost("not connected")) }
     }
 
     /// Notes that the session is lost. Returns the error.
-    fn lost(&mut self, why: &str) -> StoreError {
+    fn fail_as_lost(&mut self, why: &str) -> StoreError {
         self.fail(StoreError::Lost(self.engine(why.to_owned())))
     }
 
     /// Notes that the connection is lost because a request has no answer. Returns the error.
-    fn unanswered(&mut self, why: &Unanswered) -> StoreError {
-        self.lost(&why.to_string())
+    fn fail_unanswered(&mut self, why: &Unanswered) -> StoreError {
+        self.fail_as_lost(&why.to_string())
     }
 
     /// Notes that others have taken over from this process. Returns the error.
-    fn fenced(&mut self) -> StoreError {
+    fn fail_as_fenced(&mut self) -> StoreError {
         self.state().fence.close();
         self.fail(StoreError::Fenced(self.engine("its row in rookery_lanes is marked".to_owned())))
     }
@@ -265,7 +265,7 @@ impl<D: RemoteConnection> Transactions for D {
 
     fn begin_write(&mut self, batch: u64) -> Result<(), StoreError> {
         if self.state().fence.is_fenced() {
-            return Err(self.fenced());
+            return Err(self.fail_as_fenced());
         }
         (self.state_mut().transaction, self.state_mut().is_epoch_seen) = (Transaction::Due(Some(batch)), false);
         self.expect_session()
@@ -322,7 +322,7 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 /// [`Unanswered`]: there is no answer in time, or the driver has panicked. The connection can't be
 /// used any more.
 pub(crate) fn within<T>(runtime: &Runtime, limit: Duration, answer: impl Future<Output = T>) -> Result<T, Unanswered> {
-    unharmed(|| runtime.block_on(async { timeout(limit, answer).await.map_err(|_| Unanswered::Late) }))?
+    catch_panic(|| runtime.block_on(async { timeout(limit, answer).await.map_err(|_| Unanswered::Late) }))?
 }
 
 /// Runs a driver. Drivers read what a server sends, which may be broken or hostile, and some of it
@@ -331,7 +331,7 @@ pub(crate) fn within<T>(runtime: &Runtime, limit: Duration, answer: impl Future<
 /// # Errors
 ///
 /// [`Unanswered::Panicked`].
-pub(crate) fn unharmed<T>(run: impl FnOnce() -> T) -> Result<T, Unanswered> {
+pub(crate) fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, Unanswered> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| Unanswered::Panicked(words(panic.as_ref())))
 }
 

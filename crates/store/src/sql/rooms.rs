@@ -40,7 +40,7 @@ pub(crate) fn load(c: &mut dyn SqlConnection, room: JidRef<'_>) -> Result<Option
     document.of_users = all(c, OF_USERS, &[SqlValue::Integer(id)], |row| Ok((row.jid(0)?, row.bytes(1)?.to_vec())))?;
     let affiliations = all(c, AFFILIATIONS, &[SqlValue::Integer(id)], |row| {
         let number = row.integer(1)?;
-        let affiliation = named(number).ok_or_else(|| row.corrupt(format!("{number} is no affiliation")))?;
+        let affiliation = affiliation_of(number).ok_or_else(|| row.corrupt(format!("{number} is no affiliation")))?;
         let optional = |column| Ok::<_, StoreError>(row.optional_text(column)?.map(str::to_owned));
         Ok(Affiliated { user: row.jid(0)?, affiliation, nick: optional(2)?, reason: optional(3)? })
     })?;
@@ -127,7 +127,7 @@ fn number(affiliation: Affiliation) -> i64 {
     }
 }
 
-fn named(found: i64) -> Option<Affiliation> {
+fn affiliation_of(found: i64) -> Option<Affiliation> {
     [Affiliation::Outcast, Affiliation::Member, Affiliation::Admin, Affiliation::Owner]
         .into_iter()
         .find(|affiliation| number(*affiliation) == found)
@@ -193,7 +193,7 @@ const KNOWN_IN: &str = "\
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         LIST,
         ID,

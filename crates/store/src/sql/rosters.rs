@@ -152,7 +152,7 @@ pub(crate) fn put_many(
     items: &BTreeMap<String, RosterItem>,
 ) -> Result<(), StoreError> {
     let mut head = head(c, owner)?;
-    let (there, removed) = (there(c, &head, items)?, removed(c, owner)?);
+    let (there, removed) = (there(c, &head, items)?, removals(c, owner)?);
     let mut made = Vec::new();
     for item in items.values() {
         let contact = item.jid.as_ref();
@@ -202,7 +202,7 @@ fn there(
 }
 
 /// Returns the contacts that vanished for clients.
-fn removed(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<BTreeSet<String>, StoreError> {
+fn removals(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<BTreeSet<String>, StoreError> {
     let [domain, local] = account_values(owner);
     let values = [domain, local, SqlValue::Integer(-1)];
     Ok(all(c, REMOVALS_SINCE, &values, |row| Ok(row.jid(0)?.as_str().to_owned()))?.into_iter().collect())
@@ -369,7 +369,7 @@ const ITEM_OF: DialectText = by_digest!(
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![ITEM_OF]
 }
 

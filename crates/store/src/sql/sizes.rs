@@ -75,7 +75,7 @@ impl<'m> Sizes<'m> {
         (archive, message): (i64, &'m ArchivedMessage),
     ) -> Result<(), StoreError> {
         self.count(c, message, contact_key(message.with.bare_str()));
-        if c.known_archives().counted(message.owner.as_ref()).is_some_and(|counted| message.id <= counted) {
+        if c.known_archives().counted_up_to(message.owner.as_ref()).is_some_and(|counted| message.id <= counted) {
             // The database has already counted up to an id above this one.
             c.execute(ADD, &[SqlValue::number(message.size()), SqlValue::Integer(archive)])?;
         }
@@ -361,7 +361,7 @@ const REMOVE_NOTES_OF: &str = "DELETE FROM archive_conversations WHERE owner = ?
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         ARCHIVE,
         COUNTED,

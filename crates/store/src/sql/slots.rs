@@ -34,7 +34,7 @@ pub(crate) fn slot(c: &mut dyn SqlConnection, token: &str, now_ms: u64) -> Resul
     one(c, SLOT, &[SqlValue::Text(token), SqlValue::number(now_ms)], |row| read(row, token))
 }
 
-pub(crate) fn filled(
+pub(crate) fn files_of(
     c: &mut dyn SqlConnection,
     owner: JidRef<'_>,
     now_ms: u64,
@@ -58,7 +58,7 @@ pub(crate) fn advance(
     Ok(c.execute(ADVANCE, &values)? > 0)
 }
 
-pub(crate) fn expired(c: &mut dyn SqlConnection, now_ms: u64, limit: u64) -> Result<Vec<String>, StoreError> {
+pub(crate) fn list_expired(c: &mut dyn SqlConnection, now_ms: u64, limit: u64) -> Result<Vec<String>, StoreError> {
     let mut tokens = all(c, ORPHANED, &[SqlValue::number(limit)], |row| row.text(0).map(str::to_owned))?;
     let room = limit.saturating_sub(tokens.len() as u64);
     tokens.extend(all(c, EXPIRED, &[SqlValue::number(now_ms), SqlValue::number(room)], |row| {
@@ -137,6 +137,6 @@ const REMOVE: &str = "DELETE FROM slots WHERE token = ?";
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![TAKEN, INSERT, SLOT, OF_OWNER, ADVANCE, ORPHANED, EXPIRED, REMOVE]
 }

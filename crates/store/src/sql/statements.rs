@@ -217,7 +217,7 @@ pub(crate) const INSERT_META: &str = "INSERT INTO meta (bytes, name) SELECT ?, ?
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         ACCOUNT,
         NOW,

@@ -16,7 +16,7 @@ use super::trouble::Trouble;
 use super::worker::{self, Counts, LanesShared};
 use crate::pending::ready;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-use crate::pending::{caught, pending};
+use crate::pending::{catch, pending};
 use crate::{Activity, Pending, StatementTimes, StoreError};
 use rookery_jid::JidRef;
 use rookery_observe::vital;
@@ -164,7 +164,7 @@ impl SqlStore {
                 Migrations::Auto => months::keep(&mut *open()?, &retention, &is_over),
                 Migrations::Never => months::refuse_untidy(&mut *open()?).map(|()| 0),
             };
-            completer.complete(caught(keep));
+            completer.complete(catch(keep));
         };
         // A thread that can't be started completes nothing, which looks to callers like the end of
         // the store.
@@ -208,7 +208,7 @@ impl SqlStore {
 
     fn activity_so_far(&self) -> Activity {
         let counts = &self.shared.counts;
-        let (operations, bytes) = self.shared.queues.held();
+        let (operations, bytes) = self.shared.queues.load();
         Activity {
             waiting: self.shared.queues.waiting(),
             operations,
@@ -227,7 +227,7 @@ impl SqlStore {
         bytes: usize,
         run: impl FnMut(&mut dyn SqlConnection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
-        self.queued(route, bytes, operation(StoreAccess::Read, run))
+        self.enqueue(route, bytes, operation(StoreAccess::Read, run))
     }
 
     /// Runs reads that need no transaction: see [`StoreAccess::Glance`].
@@ -237,7 +237,7 @@ impl SqlStore {
         bytes: usize,
         run: impl FnMut(&mut dyn SqlConnection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
-        self.queued(route, bytes, operation(StoreAccess::Glance, run))
+        self.enqueue(route, bytes, operation(StoreAccess::Glance, run))
     }
 
     fn write<T: Send + 'static>(
@@ -246,10 +246,10 @@ impl SqlStore {
         bytes: usize,
         run: impl FnMut(&mut dyn SqlConnection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
-        self.queued(route, bytes, operation(StoreAccess::Write, run))
+        self.enqueue(route, bytes, operation(StoreAccess::Write, run))
     }
 
-    fn queued<T>(
+    fn enqueue<T>(
         &self,
         route: LaneRoute,
         bytes: usize,

@@ -220,7 +220,7 @@ impl<C: Transactions> Worker<C> {
         {
             return self.not_begun(queued, error);
         }
-        match self.isolated(&mut queued) {
+        match self.run_isolated(&mut queued) {
             Ok(()) => self.batch.untold.push(queued),
             Err(error) => self.lose(queued, error),
         }
@@ -244,7 +244,7 @@ impl<C: Transactions> Worker<C> {
 
     /// Runs a write so that its failure only undoes itself. An error means that the whole
     /// transaction is lost, or must be undone.
-    fn isolated(&mut self, queued: &mut Queued) -> Result<(), StoreError> {
+    fn run_isolated(&mut self, queued: &mut Queued) -> Result<(), StoreError> {
         if self.connection.savepoints().is_none() {
             return self.bare(queued);
         }

@@ -63,7 +63,7 @@ pub trait EngineServer: Sized + Sync {
     fn try_open(address: &str, connections: usize) -> Result<SqlStore, StoreError>;
 
     /// Returns the address of a database in the form for copies.
-    fn copied(address: &str) -> copy::EndAddress;
+    fn copy_address(address: &str) -> copy::EndAddress;
 
     /// Ends all connections of the stores to a database.
     fn disconnect(&self, database: &str);
@@ -146,11 +146,11 @@ impl EngineServer for Postgres {
     }
 
     fn try_open(address: &str, connections: usize) -> Result<SqlStore, StoreError> {
-        postgres::open(&postgres::PostgresOptions { connections, ..trusted(address) })
+        postgres::open(&postgres::PostgresOptions { connections, ..trusting_options(address) })
     }
 
-    fn copied(address: &str) -> copy::EndAddress {
-        copy::EndAddress::Postgres(Box::new(trusted(address)))
+    fn copy_address(address: &str) -> copy::EndAddress {
+        copy::EndAddress::Postgres(Box::new(trusting_options(address)))
     }
 
     fn disconnect(&self, _: &str) {
@@ -251,7 +251,7 @@ impl EngineServer for Mariadb {
         mysql::open(&mysql::MysqlOptions { connections, trusts_durability: true, ..mysql::MysqlOptions::at(address) })
     }
 
-    fn copied(address: &str) -> copy::EndAddress {
+    fn copy_address(address: &str) -> copy::EndAddress {
         copy::EndAddress::parse(address).expect("an address")
     }
 
@@ -308,7 +308,7 @@ impl EngineServer for Mariadb {
 }
 
 /// Returns the options for a test's server, which needn't survive a power cut.
-fn trusted(address: &str) -> postgres::PostgresOptions {
+fn trusting_options(address: &str) -> postgres::PostgresOptions {
     let address = postgres::PostgresAddress::parse(address).expect("an address");
     postgres::PostgresOptions { trusts_durability: true, ..postgres::PostgresOptions::at(address) }
 }

@@ -8,8 +8,8 @@ use rookery_store::{
 };
 
 pub fn pages_go_both_ways(stores: &Stores) {
-    let romeo = filled(stores);
-    let page = |query: ArchiveQuery| ids(done(stores.archive.page(romeo.as_ref(), query)));
+    let romeo = fill(stores);
+    let page = |query: ArchiveQuery| ids(finish(stores.archive.page(romeo.as_ref(), query)));
     let query = || ArchiveQuery { limit: 3, max_bytes: 1000, ..ArchiveQuery::default() };
     assert_eq!(page(query()), Some((vec![10, 20, 30], true)));
     assert_eq!(page(ArchiveQuery { after: 30, ..query() }), Some((vec![40, 50, 60], false)));
@@ -24,10 +24,10 @@ pub fn pages_go_both_ways(stores: &Stores) {
 }
 
 pub fn conversations_are_told_apart(stores: &Stores) {
-    let romeo = filled(stores);
+    let romeo = fill(stores);
     let page = |with: &str, last| {
         let query = ArchiveQuery { with: Some(jid(with)), limit: 2, max_bytes: 1000, last, ..ArchiveQuery::default() };
-        ids(done(stores.archive.page(romeo.as_ref(), query)))
+        ids(finish(stores.archive.page(romeo.as_ref(), query)))
     };
     assert_eq!(page("juliet@b.example", false), Some((vec![10, 30], true)));
     assert_eq!(page("juliet@b.example", true), Some((vec![30, 50], true)));
@@ -39,16 +39,16 @@ pub fn conversations_are_told_apart(stores: &Stores) {
 /// Checks it for nicks: those of a room's occupants, who are looked for by them.
 pub fn nicks_that_end_with_a_space_are_others(stores: &Stores) {
     let room = jid("coven@chat.a.example");
-    done(stores.rooms.put(room.as_ref(), RoomDocument::default()));
+    finish(stores.rooms.put(room.as_ref(), RoomDocument::default()));
     let occupants = ["bat", "bat ", "bat  "].map(|nick| room.with_resource(nick).expect("an occupant"));
     let said =
         |(id, with): (u64, &Jid)| ArchivedMessage { of: ArchiveOf::Room, with: with.clone(), ..message(&room, id) };
-    done(stores.archive.append((1..).zip(occupants.iter().cycle()).take(6).map(said).collect()));
+    finish(stores.archive.append((1..).zip(occupants.iter().cycle()).take(6).map(said).collect()));
     for (id, with) in (1..).zip(&occupants) {
         for last in [false, true] {
             let with = Some(with.clone());
             let query = ArchiveQuery { with, limit: 9, max_bytes: 1000, count_to: 9, last, ..ArchiveQuery::default() };
-            let page = done(stores.archive.page(room.as_ref(), query));
+            let page = finish(stores.archive.page(room.as_ref(), query));
             assert_eq!(page.as_ref().and_then(|page| page.count), Some(2));
             assert_eq!(ids(page), Some((vec![id, id + 3], false)));
         }
@@ -56,34 +56,34 @@ pub fn nicks_that_end_with_a_space_are_others(stores: &Stores) {
 }
 
 pub fn ids_must_be_there(stores: &Stores) {
-    let romeo = filled(stores);
+    let romeo = fill(stores);
     let page = |ids_wanted: Option<Vec<u64>>, known: Vec<u64>| {
         let query = ArchiveQuery { ids: ids_wanted, known, limit: 9, max_bytes: 1000, ..ArchiveQuery::default() };
-        ids(done(stores.archive.page(romeo.as_ref(), query))).map(|(ids, _)| ids)
+        ids(finish(stores.archive.page(romeo.as_ref(), query))).map(|(ids, _)| ids)
     };
     assert_eq!(page(Some(vec![20, 50]), vec![]), Some(vec![20, 50]));
     assert_eq!(page(Some(vec![20, 21]), vec![]), None);
     assert_eq!(page(Some(vec![]), vec![]), Some(vec![]));
     let within =
         ArchiveQuery { after: 20, limit: 1, max_bytes: 99, ids: Some(vec![20, 30, 40]), ..ArchiveQuery::default() };
-    assert_eq!(ids(done(stores.archive.page(romeo.as_ref(), within.clone()))), Some((vec![30], true)));
+    assert_eq!(ids(finish(stores.archive.page(romeo.as_ref(), within.clone()))), Some((vec![30], true)));
     let last = ArchiveQuery { last: true, ..within };
-    assert_eq!(ids(done(stores.archive.page(romeo.as_ref(), last))), Some((vec![40], true)));
+    assert_eq!(ids(finish(stores.archive.page(romeo.as_ref(), last))), Some((vec![40], true)));
     assert_eq!(page(None, vec![10, 60]).map(|ids| ids.len()), Some(6));
     assert_eq!(page(None, vec![10, 61]), None);
     let nobody = jid("nobody@a.example");
     let known = ArchiveQuery { known: vec![10], ..ArchiveQuery::default() };
-    assert_eq!(done(stores.archive.page(nobody.as_ref(), known)), None);
+    assert_eq!(finish(stores.archive.page(nobody.as_ref(), known)), None);
     let counted = ArchiveQuery { count_to: 5, ..ArchiveQuery::default() };
     let empty = ArchivePage { count: Some(0), ..ArchivePage::default() };
-    assert_eq!(done(stores.archive.page(nobody.as_ref(), counted)), Some(empty));
+    assert_eq!(finish(stores.archive.page(nobody.as_ref(), counted)), Some(empty));
 }
 
 pub fn counts_are_bounded(stores: &Stores) {
-    let romeo = filled(stores);
+    let romeo = fill(stores);
     let count = |with: Option<&str>, count_to| {
         let query = ArchiveQuery { with: with.map(jid), count_to, after: 10, ..ArchiveQuery::default() };
-        done(stores.archive.page(romeo.as_ref(), query)).expect("a page").count
+        finish(stores.archive.page(romeo.as_ref(), query)).expect("a page").count
     };
     assert_eq!([count(None, 0), count(None, 4), count(None, 5), count(None, 6)], [None, None, Some(5), Some(5)]);
     assert_eq!(count(Some("juliet@b.example"), 9), Some(2));
@@ -91,33 +91,33 @@ pub fn counts_are_bounded(stores: &Stores) {
 }
 
 pub fn archives_have_ends_and_can_be_emptied(stores: &Stores) {
-    let romeo = filled(stores);
-    assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((10, 60)));
-    done(stores.archive.purge(romeo.as_ref()));
-    assert_eq!(done(stores.archive.ends(romeo.as_ref())), None);
+    let romeo = fill(stores);
+    assert_eq!(finish(stores.archive.ends(romeo.as_ref())), Some((10, 60)));
+    finish(stores.archive.purge(romeo.as_ref()));
+    assert_eq!(finish(stores.archive.ends(romeo.as_ref())), None);
     append(stores, &romeo, &[70]);
-    assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((70, 70)));
-    while done(stores.archive.clear(4)) {}
-    while done(stores.archive.sweep(0, Retention::default(), 4)).removed > 0 {}
-    assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((70, 70)), "what is not asked for stays");
+    assert_eq!(finish(stores.archive.ends(romeo.as_ref())), Some((70, 70)));
+    while finish(stores.archive.clear(4)) {}
+    while finish(stores.archive.sweep(0, Retention::default(), 4)).removed > 0 {}
+    assert_eq!(finish(stores.archive.ends(romeo.as_ref())), Some((70, 70)), "what is not asked for stays");
 }
 
 pub fn removed_archives_are_cleared_in_steps(stores: &Stores) {
-    let (romeo, room) = (filled(stores), jid("room@conference.a.example"));
+    let (romeo, room) = (fill(stores), jid("room@conference.a.example"));
     let juliet = account(stores, "juliet@a.example");
     append(stores, &juliet, &[10]);
-    done(stores.archive.append(vec![ArchivedMessage { of: ArchiveOf::Room, ..message(&room, 10) }].into()));
-    assert!(!done(stores.archive.clear(4)), "nothing is gone");
-    assert!(done(stores.accounts.remove(romeo.as_ref())));
-    done(stores.archive.purge(room.as_ref()));
+    finish(stores.archive.append(vec![ArchivedMessage { of: ArchiveOf::Room, ..message(&room, 10) }].into()));
+    assert!(!finish(stores.archive.clear(4)), "nothing is gone");
+    assert!(finish(stores.accounts.remove(romeo.as_ref())));
+    finish(stores.archive.purge(room.as_ref()));
     // The next owner of the name has an archive of its own, even while the old one is still being
     // cleared.
     account(stores, romeo.as_str());
     append(stores, &romeo, &[20]);
-    while done(stores.archive.clear(4)) {}
-    assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((20, 20)));
-    assert_eq!(done(stores.archive.ends(juliet.as_ref())), Some((10, 10)));
-    assert_eq!(done(stores.archive.ends(room.as_ref())), None);
+    while finish(stores.archive.clear(4)) {}
+    assert_eq!(finish(stores.archive.ends(romeo.as_ref())), Some((20, 20)));
+    assert_eq!(finish(stores.archive.ends(juliet.as_ref())), Some((10, 10)));
+    assert_eq!(finish(stores.archive.ends(room.as_ref())), None);
 }
 
 pub fn a_message_can_be_replaced_and_stretches_follow_each_other(stores: &Stores) {
@@ -125,12 +125,12 @@ pub fn a_message_can_be_replaced_and_stretches_follow_each_other(stores: &Stores
     // Ids so far apart that they lie in different stretches, with gaps.
     let ids = [10, 30, (1 << 43) - 1, 1 << 43, 1 << 51, (1 << 51) + 1, 5 << 51, 9 << 51, (1 << 63) - 2];
     let with_juliet = |id: u64| ArchivedMessage { with: jid("juliet@b.example/1"), ..message(&romeo, id) };
-    done(stores.archive.append(ids.iter().map(|id| with_juliet(*id)).collect()));
+    finish(stores.archive.append(ids.iter().map(|id| with_juliet(*id)).collect()));
     append(stores, &romeo, &[3 << 51]);
     let page = |last, after, limit| {
         let with = Some(jid("juliet@b.example"));
         let query = ArchiveQuery { with, last, after, limit, max_bytes: 1000, count_to: 10, ..ArchiveQuery::default() };
-        let page = done(stores.archive.page(romeo.as_ref(), query)).expect("a page");
+        let page = finish(stores.archive.page(romeo.as_ref(), query)).expect("a page");
         let ids: Vec<_> = page.messages.into_iter().map(|(id, _)| id).collect();
         (ids, page.more, page.count)
     };
@@ -139,36 +139,36 @@ pub fn a_message_can_be_replaced_and_stretches_follow_each_other(stores: &Stores
     assert_eq!(page(false, 10, 3), (ids[1..4].to_vec(), true, Some(8)));
     assert_eq!(page(true, 30, 3), (ids[6..].to_vec(), true, Some(7)));
     assert_eq!(page(true, 1 << 51, 9), (ids[5..].to_vec(), false, Some(4)));
-    assert!(done(stores.archive.replace(romeo.as_ref(), 30, b"gone".to_vec())));
-    assert!(!done(stores.archive.replace(romeo.as_ref(), 31, b"gone".to_vec())));
-    assert!(!done(stores.archive.replace(jid("nobody@a.example").as_ref(), 30, b"gone".to_vec())));
+    assert!(finish(stores.archive.replace(romeo.as_ref(), 30, b"gone".to_vec())));
+    assert!(!finish(stores.archive.replace(romeo.as_ref(), 31, b"gone".to_vec())));
+    assert!(!finish(stores.archive.replace(jid("nobody@a.example").as_ref(), 30, b"gone".to_vec())));
     let replaced = ArchiveQuery { ids: Some(vec![30]), limit: 1, max_bytes: 99, ..ArchiveQuery::default() };
-    let page = done(stores.archive.page(romeo.as_ref(), replaced)).expect("a page");
+    let page = finish(stores.archive.page(romeo.as_ref(), replaced)).expect("a page");
     assert_eq!(page.messages, [(30, b"gone".to_vec())]);
 }
 
 pub fn only_accounts_and_rooms_have_archives(stores: &Stores) {
     let nobody = jid("nobody@a.example");
     append(stores, &nobody, &[10]);
-    assert_eq!(done(stores.archive.ends(nobody.as_ref())), None);
+    assert_eq!(finish(stores.archive.ends(nobody.as_ref())), None);
     let room = jid("room@conference.a.example");
     let said = ArchivedMessage { of: ArchiveOf::Room, ..message(&room, 10) };
-    done(stores.archive.append(vec![said.clone(), said].into()));
-    assert_eq!(done(stores.archive.ends(room.as_ref())), Some((10, 10)));
+    finish(stores.archive.append(vec![said.clone(), said].into()));
+    assert_eq!(finish(stores.archive.ends(room.as_ref())), Some((10, 10)));
     // Only messages from contacts, if the archive is only for those.
     let juliet = account(stores, "juliet@a.example");
     let contacts_only = |id| ArchivedMessage { contacts_only: true, ..message(&juliet, id) };
-    done(stores.archive.append(vec![contacts_only(10)].into()));
-    put(stores, &juliet, subscribed("juliet@b.example", Subscription::Both));
-    done(stores.archive.append(vec![contacts_only(20), contacts_only(30)].into()));
-    assert_eq!(done(stores.archive.ends(juliet.as_ref())), Some((30, 30)));
+    finish(stores.archive.append(vec![contacts_only(10)].into()));
+    put(stores, &juliet, item_with("juliet@b.example", Subscription::Both));
+    finish(stores.archive.append(vec![contacts_only(20), contacts_only(30)].into()));
+    assert_eq!(finish(stores.archive.ends(juliet.as_ref())), Some((30, 30)));
     // A later account of the same name sees nothing of an earlier one.
-    let romeo = filled(stores);
-    assert!(done(stores.accounts.remove(romeo.as_ref())));
-    assert_eq!(done(stores.archive.ends(romeo.as_ref())), None);
+    let romeo = fill(stores);
+    assert!(finish(stores.accounts.remove(romeo.as_ref())));
+    assert_eq!(finish(stores.archive.ends(romeo.as_ref())), None);
     account(stores, "romeo@a.example");
     append(stores, &romeo, &[20]);
-    assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((20, 20)));
+    assert_eq!(finish(stores.archive.ends(romeo.as_ref())), Some((20, 20)));
 }
 
 pub fn groups_of_any_size_are_written_once(stores: &Stores) {
@@ -178,10 +178,10 @@ pub fn groups_of_any_size_are_written_once(stores: &Stores) {
     // that occurs twice.
     let ids = (1..=100).chain([33]);
     let messages = ids.flat_map(|id| [message(&romeo, id), message(&juliet, id)]);
-    done(stores.archive.append(messages.collect()));
+    finish(stores.archive.append(messages.collect()));
     for owner in [&romeo, &juliet] {
         let query = ArchiveQuery { limit: 200, max_bytes: usize::MAX, ..ArchiveQuery::default() };
-        let page = ids_of(done(stores.archive.page(owner.as_ref(), query)));
+        let page = ids_of(finish(stores.archive.page(owner.as_ref(), query)));
         assert_eq!(page, (1..=100).collect::<Vec<_>>());
     }
 }
@@ -198,7 +198,7 @@ pub fn a_sweep_goes_through_all_archives_in_steps(stores: &Stores) {
     }
     let (mut after, mut steps) = (0, 0);
     loop {
-        let swept = done(stores.archive.sweep(after, retention(30), 3));
+        let swept = finish(stores.archive.sweep(after, retention(30), 3));
         assert!(swept.removed <= 3);
         steps += 1;
         match swept.next {
@@ -208,9 +208,9 @@ pub fn a_sweep_goes_through_all_archives_in_steps(stores: &Stores) {
     }
     assert!(steps >= 2);
     for owner in &owners {
-        assert_eq!(done(stores.archive.ends(owner.as_ref())), Some((30, 40)));
+        assert_eq!(finish(stores.archive.ends(owner.as_ref())), Some((30, 40)));
     }
-    assert_eq!(done(stores.archive.ends(kept.as_ref())), Some((10, 40)));
+    assert_eq!(finish(stores.archive.ends(kept.as_ref())), Some((10, 40)));
 }
 
 /// Returns a retention by which messages of accounts below an id are removed.
@@ -221,10 +221,10 @@ fn retention(before: u64) -> Retention {
 pub fn one_archive_expires_in_steps(stores: &Stores) {
     let [romeo, juliet] = ["romeo@a.example", "juliet@a.example"].map(|name| account(stores, name));
     [&romeo, &juliet].into_iter().for_each(|owner| append(stores, owner, &[10, 20, 30, 40]));
-    let expire = |before, limit| done(stores.archive.expire(romeo.as_ref(), before, limit));
+    let expire = |before, limit| finish(stores.archive.expire(romeo.as_ref(), before, limit));
     assert_eq!([expire(0, 9), expire(10, 9), expire(40, 2), expire(40, 2), expire(40, 2)], [0, 0, 2, 1, 0]);
     assert_eq!((all(stores, &romeo), all(stores, &juliet).len()), (vec![40], 4));
-    assert_eq!(done(stores.archive.expire(jid("nobody@a.example").as_ref(), 99, 9)), 0);
+    assert_eq!(finish(stores.archive.expire(jid("nobody@a.example").as_ref(), 99, 9)), 0);
 }
 
 pub fn a_sweep_takes_little_at_a_time(stores: &Stores) {
@@ -232,7 +232,7 @@ pub fn a_sweep_takes_little_at_a_time(stores: &Stores) {
     owners.iter().for_each(|owner| append(stores, owner, &[10, 20]));
     let (mut after, mut steps) = (Some(0), 0);
     while let Some(at) = after {
-        let swept = done(stores.archive.sweep(at, retention(20), 1000));
+        let swept = finish(stores.archive.sweep(at, retention(20), 1000));
         assert!(swept.removed <= 40, "{swept:?}");
         (after, steps) = (swept.next, steps + 1);
         assert!(steps < 10);
@@ -244,24 +244,24 @@ pub fn rooms_say_how_long_messages_stay(stores: &Stores) {
     const DAY: u64 = 1000;
     let [short, long, quiet, gone] = ["short", "long", "quiet", "gone"].map(|name| jid(&format!("{name}@c.example")));
     let say_days = |room: &Jid, archive_days| {
-        done(stores.rooms.put(room.as_ref(), RoomDocument { archive_days, ..RoomDocument::default() }));
-        let kept = done(stores.rooms.load(room.as_ref())).expect("a room").document.archive_days;
+        finish(stores.rooms.put(room.as_ref(), RoomDocument { archive_days, ..RoomDocument::default() }));
+        let kept = finish(stores.rooms.load(room.as_ref())).expect("a room").document.archive_days;
         assert_eq!(kept, archive_days);
     };
     for (room, days) in [(&short, 2), (&long, 50), (&quiet, 0), (&gone, 2)] {
         say_days(room, days);
         let said = |day| ArchivedMessage { of: ArchiveOf::Room, ..message(room, day * DAY) };
-        done(stores.archive.append((80..100).map(said).collect()));
+        finish(stores.archive.append((80..100).map(said).collect()));
     }
-    assert!(done(stores.rooms.remove(gone.as_ref())));
+    assert!(finish(stores.rooms.remove(gone.as_ref())));
     let sweep = |before_day: u64| {
         let domains = vec![Expiry { domain: "c.example".into(), before: before_day * DAY }];
         let retention = Retention { domains, now: 100 * DAY, day: DAY };
         let mut after = Some(0);
         while let Some(at) = after {
-            after = done(stores.archive.sweep(at, retention.clone(), 7)).next;
+            after = finish(stores.archive.sweep(at, retention.clone(), 7)).next;
         }
-        [&short, &long, &quiet, &gone].map(|room| done(stores.archive.ends(room.as_ref())).expect("messages").0 / DAY)
+        [&short, &long, &quiet, &gone].map(|room| finish(stores.archive.ends(room.as_ref())).expect("messages").0 / DAY)
     };
     assert_eq!(sweep(0), [98, 80, 80, 80]);
     // The domain's setting applies to all rooms without one, and to those that set more.
@@ -275,7 +275,7 @@ pub fn rooms_say_how_long_messages_stay(stores: &Stores) {
 
 /// Creates an account with six messages: with Juliet without and with a resource, and with her
 /// nurse.
-fn filled(stores: &Stores) -> Jid {
+fn fill(stores: &Stores) -> Jid {
     let romeo = account(stores, "romeo@a.example");
     append(stores, &romeo, &[10, 20, 30, 40, 50, 60]);
     append(stores, &romeo, &[20]);
@@ -283,7 +283,7 @@ fn filled(stores: &Stores) -> Jid {
 }
 
 fn append(stores: &Stores, owner: &Jid, ids: &[u64]) {
-    done(stores.archive.append(ids.iter().map(|&id| message(owner, id)).collect()));
+    finish(stores.archive.append(ids.iter().map(|&id| message(owner, id)).collect()));
 }
 
 fn message(owner: &Jid, id: u64) -> ArchivedMessage {
@@ -316,7 +316,7 @@ fn ids(page: Option<ArchivePage>) -> Option<(Vec<u64>, bool)> {
 /// Returns a query for everything.
 fn all(stores: &Stores, owner: &Jid) -> Vec<u64> {
     let query = ArchiveQuery { limit: usize::MAX, max_bytes: usize::MAX, ..ArchiveQuery::default() };
-    let page = done(stores.archive.page(owner.as_ref(), query)).expect("a page");
+    let page = finish(stores.archive.page(owner.as_ref(), query)).expect("a page");
     page.messages.into_iter().map(|(id, _)| id).collect()
 }
 
@@ -333,9 +333,9 @@ pub fn a_full_archive_loses_what_its_excess_is_of(stores: &Stores) {
         // Some are written together, some one by one, and counted alike.
         let (one, many) = (ids.start..ids.start + 3, ids.start + 3..ids.end);
         for id in one {
-            done(stores.archive.append(vec![large(&romeo, id, with)].into()));
+            finish(stores.archive.append(vec![large(&romeo, id, with)].into()));
         }
-        done(stores.archive.append(many.map(|id| large(&romeo, id, with)).collect()));
+        finish(stores.archive.append(many.map(|id| large(&romeo, id, with)).collect()));
     };
     say(1..61, "juliet@b.example/1");
     say(101..131, "nurse@b.example");
@@ -353,7 +353,7 @@ pub fn a_full_archive_loses_what_its_excess_is_of(stores: &Stores) {
     {
         let query =
             ArchiveQuery { with: Some(jid(with)), limit: 200, max_bytes: usize::MAX, ..ArchiveQuery::default() };
-        let page = done(stores.archive.page(romeo.as_ref(), query)).expect("a page");
+        let page = finish(stores.archive.page(romeo.as_ref(), query)).expect("a page");
         assert_eq!(page.messages.len(), count, "{with}");
     }
     // A writer who continues a large conversation loses the beginning of that one.
@@ -367,22 +367,22 @@ pub fn a_full_archive_loses_what_its_excess_is_of(stores: &Stores) {
 pub fn many_small_conversations_share_an_archive(stores: &Stores) {
     let romeo = account(stores, "romeo@a.example");
     let messages = (1..=500).map(|id| large(&romeo, id, &format!("user{id}@b.example")));
-    done(stores.archive.append(messages.collect()));
+    finish(stores.archive.append(messages.collect()));
     assert_eq!(all(stores, &romeo).len(), 100);
     for id in 501..=510 {
-        done(stores.archive.append(vec![large(&romeo, id, &format!("user{id}@b.example"))].into()));
+        finish(stores.archive.append(vec![large(&romeo, id, &format!("user{id}@b.example"))].into()));
     }
     assert_eq!(all(stores, &romeo).len(), 100);
 }
 
 pub fn what_leaves_an_archive_makes_room(stores: &Stores) {
     let romeo = account(stores, "romeo@a.example");
-    let say = |id| done(stores.archive.append(vec![large(&romeo, id, "juliet@b.example")].into()));
+    let say = |id| finish(stores.archive.append(vec![large(&romeo, id, "juliet@b.example")].into()));
     (1..=100).for_each(say);
     assert_eq!(all(stores, &romeo).len(), 100);
-    assert_eq!(done(stores.archive.sweep(0, retention(11), 1000)).removed, 10);
+    assert_eq!(finish(stores.archive.sweep(0, retention(11), 1000)).removed, 10);
     for id in [50, 100] {
-        assert!(done(stores.archive.replace(romeo.as_ref(), id, b"gone".to_vec())));
+        assert!(finish(stores.archive.replace(romeo.as_ref(), id, b"gone".to_vec())));
     }
     // Eleven thousand bytes are free.
     (101..=111).for_each(say);
@@ -390,20 +390,20 @@ pub fn what_leaves_an_archive_makes_room(stores: &Stores) {
     say(112);
     assert_eq!((all(stores, &romeo).len(), all(stores, &romeo)[0]), (101, 12));
     // A late message counts like any other.
-    done(stores.archive.append(vec![large(&romeo, 49, "juliet@b.example")].into()));
+    finish(stores.archive.append(vec![large(&romeo, 49, "juliet@b.example")].into()));
     assert_eq!(all(stores, &romeo)[0], 12, "it is there already");
-    done(
+    finish(
         stores.archive.append(vec![ArchivedMessage { id: 20_000, ..large(&romeo, 20_000, "juliet@b.example") }].into()),
     );
-    done(stores.archive.append(vec![large(&romeo, 10_000, "nurse@b.example")].into()));
+    finish(stores.archive.append(vec![large(&romeo, 10_000, "nurse@b.example")].into()));
     assert_eq!((all(stores, &romeo).len(), all(stores, &romeo)[0]), (101, 14));
 }
 
 pub fn an_archive_larger_than_its_bound_only_stops_growing(stores: &Stores) {
     let romeo = account(stores, "romeo@a.example");
     let unbounded = (1..=300).map(|id| ArchivedMessage { most: 0, ..large(&romeo, id, "juliet@b.example") });
-    done(stores.archive.append(unbounded.collect()));
-    done(stores.archive.append((301..=305).map(|id| large(&romeo, id, "nurse@b.example")).collect()));
+    finish(stores.archive.append(unbounded.collect()));
+    finish(stores.archive.append((301..=305).map(|id| large(&romeo, id, "nurse@b.example")).collect()));
     let left = all(stores, &romeo);
     assert_eq!((left.len(), left[0]), (300, 6));
 }

@@ -10,7 +10,7 @@ pub fn calls_take_effect_without_being_polled(stores: &Stores) {
     drop(stores.accounts.create(romeo.as_ref(), password("x")));
     drop(stores.offline.push(romeo.as_ref(), romeo.as_ref(), vec![1], 1, OfflineRoom::of(9)));
     let unpolled = stores.offline.push(romeo.as_ref(), romeo.as_ref(), vec![2], 1, OfflineRoom::of(9));
-    assert_eq!(done(stores.offline.count(romeo.as_ref())), 2);
+    assert_eq!(finish(stores.offline.count(romeo.as_ref())), 2);
     drop(unpolled);
 }
 
@@ -61,7 +61,7 @@ pub fn a_page_has_all_that_was_written_before_it_was_asked_for(stores: &Stores) 
         }
     }
     for (id, page) in pages {
-        let found: Vec<_> = done(page).expect("a page").messages.into_iter().map(|(id, _)| id).collect();
+        let found: Vec<_> = finish(page).expect("a page").messages.into_iter().map(|(id, _)| id).collect();
         assert!(found.len() as u64 >= id && found.starts_with(&(1..=id).collect::<Vec<_>>()), "{id}: {found:?}");
     }
 }

@@ -13,26 +13,26 @@ pub fn password(text: &str) -> Credentials {
     Credentials::derive_with(text, 1, [[7; 16]; 3]).expect("a password")
 }
 
-pub fn done<T>(pending: Pending<T>) -> T {
+pub fn finish<T>(pending: Pending<T>) -> T {
     wait(pending).expect("an operation that succeeds")
 }
 
 /// Creates an account in these stores.
 pub fn account(stores: &Stores, text: &str) -> Jid {
     let account = jid(text);
-    assert!(done(stores.accounts.create(account.as_ref(), password("secret"))));
+    assert!(finish(stores.accounts.create(account.as_ref(), password("secret"))));
     account
 }
 
 pub fn put(stores: &Stores, owner: &Jid, item: RosterItem) -> Changed {
     let contact = item.jid.clone();
-    done(stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(move |_, _| Edit::Put(item.clone()))))
+    finish(stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(move |_, _| Edit::Put(item.clone()))))
 }
 
 pub fn remove(stores: &Stores, owner: &Jid, contact: &Jid) -> Changed {
-    done(stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(|_, _| Edit::Remove)))
+    finish(stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(|_, _| Edit::Remove)))
 }
 
-pub fn subscribed(contact: &str, subscription: Subscription) -> RosterItem {
+pub fn item_with(contact: &str, subscription: Subscription) -> RosterItem {
     RosterItem { subscription, ..RosterItem::new(jid(contact)) }
 }

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 
 pub fn versions_count_what_clients_see(stores: &Stores) {
     let owner = account(stores, "romeo@a.example");
-    let start = done(stores.rosters.get(owner.as_ref())).version;
+    let start = finish(stores.rosters.get(owner.as_ref())).version;
     let contact = jid("juliet@b.example");
-    let hidden = RosterItem::requested(contact.clone(), b"1".to_vec());
+    let hidden = RosterItem::for_request(contact.clone(), b"1".to_vec());
     let shown = RosterItem { listed: true, ..hidden.clone() };
     let steps = [
         (hidden.clone(), start, "a request is hidden"),
@@ -35,7 +35,7 @@ pub fn versions_count_what_clients_see(stores: &Stores) {
 
 pub fn a_vanished_contact_is_reported_until_it_comes_back(stores: &Stores) {
     let owner = account(stores, "romeo@a.example");
-    let start = done(stores.rosters.get(owner.as_ref())).version;
+    let start = finish(stores.rosters.get(owner.as_ref())).version;
     let (one, two) = (RosterItem::new(jid("one@b.example")), RosterItem::new(jid("two@b.example")));
     put(stores, &owner, one.clone());
     put(stores, &owner, two.clone());
@@ -51,7 +51,7 @@ pub fn a_vanished_contact_is_reported_until_it_comes_back(stores: &Stores) {
 
 pub fn unknown_versions_get_everything(stores: &Stores) {
     let owner = account(stores, "romeo@a.example");
-    let start = done(stores.rosters.get(owner.as_ref())).version;
+    let start = finish(stores.rosters.get(owner.as_ref())).version;
     assert_eq!(since(stores, &owner, start), Some(changes(start, [])));
     for unknown in [0, start + 1, u64::MAX] {
         assert_eq!(since(stores, &owner, unknown), None, "version {unknown}");
@@ -60,7 +60,7 @@ pub fn unknown_versions_get_everything(stores: &Stores) {
 
 pub fn removals_are_remembered_within_bounds(stores: &Stores) {
     let owner = account(stores, "romeo@a.example");
-    let start = done(stores.rosters.get(owner.as_ref())).version;
+    let start = finish(stores.rosters.get(owner.as_ref())).version;
     let change = |edit: Edit, n: usize| {
         let contact = jid(&format!("c{n}@b.example"));
         stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(move |_, _| edit.clone()))
@@ -72,7 +72,7 @@ pub fn removals_are_remembered_within_bounds(stores: &Stores) {
         drop(change(Edit::Put(RosterItem::new(owner.clone())), n));
         let removed = change(Edit::Remove, n);
         if n % 50 == 0 || n == REMEMBERED_REMOVALS + 1 {
-            version = done(removed).version;
+            version = finish(removed).version;
         }
     }
     assert_eq!(version, start + 2 * (REMEMBERED_REMOVALS as u64 + 2));
@@ -85,13 +85,13 @@ pub fn removals_are_remembered_within_bounds(stores: &Stores) {
 pub fn a_successor_never_matches_an_old_cache(stores: &Stores) {
     let owner = account(stores, "romeo@a.example");
     let old = put(stores, &owner, RosterItem::new(jid("juliet@b.example"))).version;
-    done(stores.accounts.remove(owner.as_ref()));
+    finish(stores.accounts.remove(owner.as_ref()));
     account(stores, owner.as_str());
     assert_eq!(since(stores, &owner, old), None);
     put(stores, &owner, RosterItem::new(jid("rosaline@b.example")));
     assert_eq!(since(stores, &owner, old), None);
     let other = account(stores, "mercutio@a.example");
-    let version = done(stores.rosters.get(other.as_ref())).version;
+    let version = finish(stores.rosters.get(other.as_ref())).version;
     assert!(version > old, "{version} is new to every client");
 }
 
@@ -104,14 +104,14 @@ pub fn replayed_changes_give_the_roster(stores: &Stores) {
     let outcome = runner.run(&steps, |steps| {
         case.set(case.get() + 1);
         let owner = account(stores, &format!("owner{}@a.example", case.get()));
-        let mut copies = vec![done(stores.rosters.get(owner.as_ref()))];
+        let mut copies = vec![finish(stores.rosters.get(owner.as_ref()))];
         let mut pending = Vec::new();
         for (contact, edit) in steps {
             let contact = jid(&format!("c{contact}@b.example"));
             drop(stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(move |_, _| edit.clone())));
             pending.push(stores.rosters.get(owner.as_ref()));
         }
-        copies.extend(pending.into_iter().map(done));
+        copies.extend(pending.into_iter().map(finish));
         let now = visible(copies.last().expect("at least the first"));
         for copy in &copies {
             let changes = since(stores, &owner, copy.version);
@@ -135,7 +135,7 @@ fn edit() -> impl Strategy<Value = Edit> {
         listed,
         ..RosterItem::new(jid("overwritten@b.example"))
     });
-    let request = Just(RosterItem::requested(jid("overwritten@b.example"), vec![1])).prop_map(Edit::Put);
+    let request = Just(RosterItem::for_request(jid("overwritten@b.example"), vec![1])).prop_map(Edit::Put);
     prop_oneof![4 => item.prop_map(Edit::Put), 2 => Just(Edit::Remove), 2 => request, 1 => Just(Edit::Keep)]
 }
 
@@ -167,7 +167,7 @@ fn replay(mut copy: Copy, changes: Changes, from: u64) -> Copy {
 }
 
 fn since(stores: &Stores, owner: &Jid, version: u64) -> Option<Changes> {
-    done(stores.rosters.since(owner.as_ref(), version))
+    finish(stores.rosters.since(owner.as_ref(), version))
 }
 
 fn changes(version: u64, changes: impl Into<Vec<(u64, RosterChange)>>) -> Changes {

@@ -115,7 +115,7 @@ impl BoshAnswer {
     }
 
     /// Returns the response to an older copy of a request that has come again (§14.3).
-    pub(super) fn superseded(content_type: Option<Arc<str>>) -> Self {
+    pub(super) fn for_older_copy(content_type: Option<Arc<str>>) -> Self {
         let mut writer = AnswerWriter::new();
         writer.attr("type", "error");
         writer.finish(b"", b"", content_type)

@@ -26,7 +26,7 @@ impl BoshKeys {
         if request.newkey.is_none() && self.0.is_none() {
             return true;
         }
-        self.0 = shown(request);
+        self.0 = key_to_follow(request);
         self.0.is_some()
     }
 
@@ -38,7 +38,7 @@ impl BoshKeys {
 
 /// Returns the key of a request that the next one must hash to: that of a new sequence, if it
 /// begins one.
-pub(super) fn shown(request: &BoshBody) -> Option<BoshKey> {
+pub(super) fn key_to_follow(request: &BoshBody) -> Option<BoshKey> {
     read(request.newkey.as_deref().or(request.key.as_deref())?)
 }
 

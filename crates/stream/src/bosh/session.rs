@@ -9,7 +9,7 @@
 //! - A repeated request is answered as before; nothing in it is processed twice (§14.3).
 //! - A session that is idle holds no more than one waiting request and small responses.
 //! - Data in a response counts as received only when the client has shown that it has the response:
-//!   see [`BoshSession::confirmed`].
+//!   see [`BoshSession::take_confirmed`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -152,7 +152,7 @@ impl BoshSession {
     }
 
     /// Takes a request. Afterwards the session may be over, have something to read
-    /// ([`BoshSession::unread`]), or owe responses.
+    /// ([`BoshSession::next_unread`]), or owe responses.
     pub fn take(&mut self, request: BoshBody, waiter: Box<dyn Waiter>, now_ms: u64) {
         if let Some(words) = self.last_words.take() {
             waiter.answer(*words);
@@ -161,7 +161,7 @@ impl BoshSession {
         }
         self.note_gone(now_ms);
         if request.rid <= self.newest {
-            return self.repeated(&request, waiter, now_ms);
+            return self.repeat(&request, waiter, now_ms);
         }
         if request.rid - self.newest > u64::from(self.requests) {
             return self.end(Some(AnswerCondition::ItemNotFound), Some(waiter));
@@ -177,7 +177,7 @@ impl BoshSession {
     }
 
     /// Returns the request whose elements are to be read next.
-    pub fn unread(&mut self) -> Option<&mut BoshBody> {
+    pub fn next_unread(&mut self) -> Option<&mut BoshBody> {
         self.unread.front_mut().map(AsMut::as_mut)
     }
 
@@ -255,7 +255,7 @@ impl BoshSession {
 
     /// Returns the number of stanzas that the client has certainly received; `None` if it hasn't
     /// changed.
-    pub fn confirmed(&mut self) -> Option<u32> {
+    pub fn take_confirmed(&mut self) -> Option<u32> {
         self.confirmed.take()
     }
 
@@ -365,7 +365,7 @@ impl BoshSession {
         match self.early.iter_mut().find(|early| early.request.rid == request.rid) {
             Some(early) => {
                 let older = std::mem::replace(early, Early { request, waiter });
-                older.waiter.answer(BoshAnswer::superseded(self.content_type.clone()));
+                older.waiter.answer(BoshAnswer::for_older_copy(self.content_type.clone()));
             }
             None => self.early.push(Early { request, waiter }),
         }
@@ -457,18 +457,19 @@ impl BoshSession {
     }
 
     /// Takes a repeated request.
-    fn repeated(&mut self, request: &BoshBody, waiter: Box<dyn Waiter>, now_ms: u64) {
+    fn repeat(&mut self, request: &BoshBody, waiter: Box<dyn Waiter>, now_ms: u64) {
         self.repeats += 1;
         if self.repeats > MOST_REPEATS {
             return self.end(Some(AnswerCondition::PolicyViolation), Some(waiter));
         }
-        let fits = |key: &Option<Box<BoshKey>>| key.as_ref().is_none_or(|key| keys::shown(request) == Some(**key));
+        let fits =
+            |key: &Option<Box<BoshKey>>| key.as_ref().is_none_or(|key| keys::key_to_follow(request) == Some(**key));
         if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.rid == request.rid) {
             if !fits(&waiting.key) {
                 return self.end(Some(AnswerCondition::ItemNotFound), Some(waiter));
             }
             if let Some(older) = waiting.waiter.replace(waiter) {
-                older.answer(BoshAnswer::superseded(self.content_type.clone()));
+                older.answer(BoshAnswer::for_older_copy(self.content_type.clone()));
             }
             return self.note_idle(now_ms);
         }

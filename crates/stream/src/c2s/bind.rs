@@ -55,7 +55,7 @@ impl C2s {
     /// Takes a resource binding request.
     pub(super) fn bind(&mut self, iq: &Element, out: &mut Vec<u8>) {
         let id = iq.attr("id").unwrap_or_default();
-        match requested(iq) {
+        match requested_resource(iq) {
             // §8.1.3: an iq without an id can't get a reply that its sender could match.
             _ if id.is_empty() => refuse(id, &Condition::BadRequest.into(), out),
             Ok(resource) => {
@@ -69,7 +69,7 @@ impl C2s {
 
 /// Returns the requested resource. An empty one leaves the choice to the server, as does a missing
 /// one (§7.6.1).
-fn requested(iq: &Element) -> Result<Option<String>, StanzaError> {
+fn requested_resource(iq: &Element) -> Result<Option<String>, StanzaError> {
     let resource = iq.child("bind", ns::BIND).and_then(|bind| bind.child("resource", ns::BIND));
     let text = resource.map(Element::text).unwrap_or_default();
     if text.is_empty() {

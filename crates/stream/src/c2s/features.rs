@@ -110,7 +110,7 @@ fn authentication(offer: &FeatureOffer<'_>, out: &mut Vec<u8>) {
     if sasl2.fast && offer.facts.secure {
         // XEP-0484 §3.1.
         feature.start_ns("fast", ns::FAST);
-        for mechanism in TokenMechanism::offered(&offer.facts.bindings) {
+        for mechanism in TokenMechanism::to_offer(&offer.facts.bindings) {
             feature.start("mechanism").text(mechanism.name()).end();
         }
         feature.end();

@@ -103,7 +103,7 @@ impl C2s {
             account: Some(given.account),
             auth_failures: 0,
             untimely: 0,
-            mechanism: given.mechanism.as_deref().and_then(known),
+            mechanism: given.mechanism.as_deref().and_then(known_name),
             until_s: given.until_s,
             scanner: Scanner::new(),
             opened: given.opened,
@@ -114,7 +114,7 @@ impl C2s {
 }
 
 /// Returns the name of a mechanism as it is written here.
-fn known(name: &str) -> Option<&'static str> {
+fn known_name(name: &str) -> Option<&'static str> {
     let token = || TokenMechanism::from_name(name).map(TokenMechanism::name);
     Mechanism::from_name(name).map(Mechanism::name).or_else(token)
 }

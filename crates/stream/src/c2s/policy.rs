@@ -1,7 +1,7 @@
 //! The operator's policy for client streams, and the properties of one connection.
 
 use rookery_base::Transport;
-use rookery_sasl::{ChannelBindings, Mechanism, offered, server::Decoy};
+use rookery_sasl::{ChannelBindings, Mechanism, server::Decoy, to_offer};
 use rookery_xml::Limits;
 
 /// The policy for every client stream of a server. Shared behind an `Arc`; a reload makes a new one
@@ -118,7 +118,7 @@ impl Policy {
         let shows_secrets = facts.secure || self.plain_without_tls;
         match host.map(|host| host.login).unwrap_or_default() {
             LoginKind::Own => {
-                let mut mechanisms = offered(&facts.bindings, shows_secrets);
+                let mut mechanisms = to_offer(&facts.bindings, shows_secrets);
                 mechanisms.retain(|mechanism| self.mechanisms.contains(mechanism));
                 mechanisms
             }

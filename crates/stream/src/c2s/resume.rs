@@ -38,7 +38,7 @@ impl C2s {
                 return;
             }
         };
-        out.extend_from_slice(resumed(&previd, handled).bytes());
+        out.extend_from_slice(resumed_reply(&previd, handled).bytes());
         self.phase = C2sPhase::Bound { jid };
     }
 
@@ -46,10 +46,10 @@ impl C2s {
     /// that the session had handled if that is known. The client may bind a resource then.
     pub fn not_resumed(&mut self, condition: &Condition, handled: Option<u32>, out: &mut Vec<u8>) {
         if matches!(self.phase, C2sPhase::Resuming { .. }) {
-            out.extend_from_slice(failed(condition, handled).bytes());
+            out.extend_from_slice(failed_reply(condition, handled).bytes());
             self.phase = C2sPhase::Bind;
         } else {
-            self.not_resumed_inline(&failed(condition, handled));
+            self.not_resumed_inline(&failed_reply(condition, handled));
         }
     }
 
@@ -59,7 +59,7 @@ impl C2s {
     pub(super) fn manage(&mut self, element: &Element, out: &mut Vec<u8>) {
         let condition = match element.name() {
             _ if !self.facts.transport.is_managed() => Condition::FeatureNotImplemented,
-            "resume" if matches!(self.phase, C2sPhase::Bind) => match requested(element) {
+            "resume" if matches!(self.phase, C2sPhase::Bind) => match read_resume(element) {
                 Some((previd, h)) => {
                     self.phase = C2sPhase::Resuming { previd: previd.clone() };
                     self.pending = Some(C2sEvent::Resume { previd, h });
@@ -73,25 +73,25 @@ impl C2s {
         if self.untimely > MAX_UNTIMELY {
             return self.fail(&StreamError::PolicyViolation, Some("Too many elements came before their time."), out);
         }
-        out.extend_from_slice(failed(&condition, None).bytes());
+        out.extend_from_slice(failed_reply(&condition, None).bytes());
     }
 }
 
 /// Reads a `<resume/>`: returns the id of the session, and the number of stanzas that the client
 /// has handled.
-pub(super) fn requested(resume: &Element) -> Option<(String, u32)> {
+pub(super) fn read_resume(resume: &Element) -> Option<(String, u32)> {
     Some((resume.attr("previd")?.to_owned(), resume.attr("h")?.parse().ok()?))
 }
 
 /// Returns the reply that a session is resumed.
-pub(super) fn resumed(previd: &str, handled: u32) -> Built {
+pub(super) fn resumed_reply(previd: &str, handled: u32) -> Built {
     let mut resumed = Writer::with_ns("resumed", ns::SM);
     resumed.attr("previd", previd).attr("h", &handled.to_string());
     resumed.finish()
 }
 
 /// Returns the reply to a request that can't be carried out (§6).
-pub fn failed(condition: &Condition, handled: Option<u32>) -> Built {
+pub fn failed_reply(condition: &Condition, handled: Option<u32>) -> Built {
     let mut failed = Writer::with_ns("failed", ns::SM);
     failed.opt_attr("h", handled.map(|handled| handled.to_string()).as_deref());
     failed.start_ns(condition.name(), ns::STANZA_ERRORS).end();

@@ -108,7 +108,7 @@ impl C2s {
 
     fn auth(&mut self, element: &Element, out: &mut Vec<u8>) {
         let mechanisms = self.policy.mechanisms_for(&self.facts, self.host());
-        let mechanism = match self.chosen(element.attr("mechanism").unwrap_or_default(), &mechanisms) {
+        let mechanism = match self.choose(element.attr("mechanism").unwrap_or_default(), &mechanisms) {
             Ok(mechanism) => mechanism,
             Err(failure) => return self.auth_failed(None, failure, ns::SASL, out),
         };
@@ -138,7 +138,7 @@ impl C2s {
     }
 
     /// Returns the mechanism of a name, if it is among the offered ones.
-    pub(super) fn chosen(&self, name: &str, offered: &[Mechanism]) -> Result<Mechanism, Failure> {
+    pub(super) fn choose(&self, name: &str, offered: &[Mechanism]) -> Result<Mechanism, Failure> {
         if !self.facts.login_allowed() {
             return Err(Failure::EncryptionRequired);
         }

@@ -57,7 +57,7 @@ impl C2s {
             return self.present(element, mechanism, *request, out);
         }
         let mechanisms = self.policy.mechanisms_for(&self.facts, self.host());
-        let mechanism = match self.chosen(element.attr("mechanism").unwrap_or_default(), &mechanisms) {
+        let mechanism = match self.choose(element.attr("mechanism").unwrap_or_default(), &mechanisms) {
             Ok(mechanism) => mechanism,
             Err(failure) => return self.auth_failed(None, failure, ns::SASL2, out),
         };

@@ -196,7 +196,7 @@ impl ClientTls {
     }
 
     /// Returns whether the session was resumed by ticket.
-    pub fn resumed(&self) -> bool {
+    pub fn is_resumed(&self) -> bool {
         self.0.records.connection().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 }

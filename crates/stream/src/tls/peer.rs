@@ -58,7 +58,7 @@ impl PeerSettings {
         let by_sni = BySni::new(identities.to_vec())?;
         let ends: Vec<PeerEnds> = identities.iter().map(|own| PeerEnds::new(&by_sni, own)).collect::<Result<_, _>>()?;
         let fallback = ends.first().cloned().ok_or(SettingsError::NoIdentity)?;
-        let named: Vec<_> = identities.iter().map(|own| (own, own.inspected())).collect();
+        let named: Vec<_> = identities.iter().map(|own| (own, own.inspect())).collect();
         let of = |domain: &String| {
             let own = named.iter().position(|(own, names)| own.is_for(domain, names.as_ref()));
             (domain.clone(), own.and_then(|own| ends.get(own)).unwrap_or(&fallback).clone())
@@ -112,7 +112,7 @@ impl PeerEnds {
 
 impl Identity {
     /// Returns the properties of the certificate, if it can be read.
-    fn inspected(&self) -> Option<Inspection> {
+    fn inspect(&self) -> Option<Inspection> {
         self.key().cert.first().and_then(|own| certificate::inspect_der(own).ok())
     }
 

@@ -93,7 +93,7 @@ impl<C: RecordSide> Records<C> {
 
     /// Returns the bytes that are kept of an incomplete record.
     #[cfg(test)]
-    pub(super) fn carried(&self) -> usize {
+    pub(super) fn carried_bytes(&self) -> usize {
         self.carry.capacity()
     }
 

@@ -32,7 +32,7 @@ fn pieces(pieces: &[&[u8]], most: usize) -> Result<Vec<KeptFrame>, FrameFault> {
             found.push(kept);
         }
     }
-    assert!(frames.kept() < 14 + most.max(125));
+    assert!(frames.kept_bytes() < 14 + most.max(125));
     Ok(found)
 }
 

@@ -76,11 +76,11 @@ fn a_resource_that_cannot_be_one_is_a_bad_request() {
     let mut player = logged_in("");
     let bind = format!("<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>{long}</resource></bind>");
     player.receive(format!("<iq type='set' id='1'>{bind}</iq>").as_bytes());
-    let answer = player.sent();
+    let answer = player.take_sent();
     assert!(answer.starts_with("<iq type='error' id='1'><error type='modify'><bad-request "), "{answer}");
     assert_eq!(player.event(), None);
     player.receive(format!("<iq type='set'>{}</iq>", bind.replace(&long, "x")).as_bytes());
-    let answer = player.sent();
+    let answer = player.take_sent();
     assert!(answer.starts_with("<iq type='error'><error type='modify'><bad-request "), "{answer}");
 }
 
@@ -138,9 +138,9 @@ fn without_to_the_host_stays() {
 fn what_follows_is_left_to_the_session() {
     let mut player = logged_in(" xml:lang='de' xmlns:x='urn:example'");
     player.receive(b"<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq><presence/><message");
-    assert_eq!(player.left(), b"<presence/><message");
+    assert_eq!(player.rest(), b"<presence/><message");
     player.answer("bound juliet@example.org/x");
-    assert_eq!(player.left(), b"<presence/><message");
+    assert_eq!(player.rest(), b"<presence/><message");
     let bound = player.machine.into_bound();
     let expected = NegotiatedSession {
         jid: "juliet@example.org/x".parse().unwrap(),
@@ -171,6 +171,6 @@ fn logged_in(attributes: &str) -> DialoguePlayer {
     player.answer("right");
     player.receive(OPEN.replace("version='1.0'>", &format!("version='1.0'{attributes}>")).as_bytes());
     while player.event().is_some() {}
-    player.sent();
+    player.take_sent();
     player
 }

@@ -127,7 +127,7 @@ pub fn play_in(policy: Policy, facts: Facts, transcript: &str, cut: impl Fn(&[u8
         let (who, text) = line.split_once(": ").unwrap_or_else(|| panic!("no speaker: {line}"));
         let text = expand(text);
         if who != "S" && !expected.is_empty() {
-            assert_eq!(player.sent(), expected, "before {line}");
+            assert_eq!(player.take_sent(), expected, "before {line}");
             expected.clear();
         }
         match who {
@@ -137,12 +137,12 @@ pub fn play_in(policy: Policy, facts: Facts, transcript: &str, cut: impl Fn(&[u8
                 }
             }
             "S" => expected.push_str(&text),
-            "E" => assert_eq!(player.event().map(shown), Some(unquoted(&text)), "{line}"),
+            "E" => assert_eq!(player.event().map(show), Some(without_quotes(&text)), "{line}"),
             "A" => player.answer(&text),
             _ => panic!("unknown speaker: {line}"),
         }
     }
-    assert_eq!(player.sent(), expected, "at the end");
+    assert_eq!(player.take_sent(), expected, "at the end");
     assert_eq!(player.event(), None, "at the end");
 }
 
@@ -178,12 +178,12 @@ impl DialoguePlayer {
     }
 
     /// Returns the output since the last call.
-    pub fn sent(&mut self) -> String {
+    pub fn take_sent(&mut self) -> String {
         String::from_utf8(std::mem::take(&mut self.output)).unwrap()
     }
 
     /// Returns the bytes that the machine left.
-    pub fn left(&self) -> &[u8] {
+    pub fn rest(&self) -> &[u8] {
         &self.input
     }
 
@@ -246,12 +246,12 @@ impl DialoguePlayer {
     }
 }
 
-fn shown(event: C2sEvent) -> String {
-    unquoted(&format!("{event:?}"))
+fn show(event: C2sEvent) -> String {
+    without_quotes(&format!("{event:?}"))
 }
 
 /// Transcripts leave the quotes of strings out.
-fn unquoted(text: &str) -> String {
+fn without_quotes(text: &str) -> String {
     text.replace('"', "")
 }
 
@@ -263,7 +263,7 @@ fn expand(text: &str) -> String {
         .replace("{bind features}", BIND_FEATURES)
         .replace("{nl}", "\n");
     while let Some((before, name, after)) = placeholder(&text, "{opened ") {
-        text = format!("{before}{}{after}", opened(name.parse().unwrap(), "example.org"));
+        text = format!("{before}{}{after}", server_header(name.parse().unwrap(), "example.org"));
     }
     while let Some((before, name, after)) = placeholder(&text, "{error ") {
         let (name, note) = name.split_once(' ').unwrap_or((name, ""));
@@ -286,7 +286,7 @@ fn placeholder<'a>(text: &'a str, start: &str) -> Option<(&'a str, &'a str, &'a 
 }
 
 /// Returns the server's header of a stream.
-pub fn opened(id: u32, host: &str) -> String {
+pub fn server_header(id: u32, host: &str) -> String {
     format!(
         "<?xml version='1.0'?><stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' \
          id='{id:032x}' from='{host}' xml:lang='en' version='1.0'>"

@@ -70,9 +70,9 @@ fn feed(pieces: &[Vec<u8>], tls: bool, right: bool) -> (String, Vec<String>) {
                 C2sEvent::Failed { .. } | C2sEvent::Authenticated { .. } | C2sEvent::End => {}
             }
         }
-        assert!(player.left().len() <= policy().limits_before.bytes, "the caller keeps one element at most");
+        assert!(player.rest().len() <= policy().limits_before.bytes, "the caller keeps one element at most");
     }
-    (player.sent(), events)
+    (player.take_sent(), events)
 }
 
 proptest! {

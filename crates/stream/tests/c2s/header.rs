@@ -2,7 +2,7 @@
 
 use rookery_stream::c2s::Policy;
 
-use crate::dialogue::{machine, opened, play, policy, secure};
+use crate::dialogue::{machine, play, policy, secure, server_header};
 
 fn one_host() -> Policy {
     let mut policy = policy();
@@ -11,7 +11,7 @@ fn one_host() -> Policy {
 }
 
 /// Plays a header that the server answers with its own and an error.
-fn refused(header: &str, error: &str) {
+fn expect_refusal(header: &str, error: &str) {
     let transcript = format!(
         "C: {header}
          S: {{opened 1}}
@@ -51,7 +51,7 @@ fn every_host_is_served_under_its_name() {
          S: <stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'><required/></starttls>
          S: <limits xmlns='urn:xmpp:stream-limits:0'><max-bytes>10000</max-bytes><idle-seconds>60</idle-seconds></limits>
          S: </stream:features>",
-        opened(1, "example.net")
+        server_header(1, "example.net")
     );
     play(policy, crate::dialogue::in_the_clear(), &transcript);
 }
@@ -81,7 +81,7 @@ fn a_newer_version_is_answered_with_ours() {
 #[test]
 fn an_old_or_senseless_version_is_unsupported() {
     for version in ["", "version='0.9'", "version='1'", "version='a.b'", "version=''", "version='-1.0'"] {
-        refused(
+        expect_refusal(
             &format!(
                 "<stream:stream to='example.org' {version} xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>"
             ),
@@ -93,7 +93,7 @@ fn an_old_or_senseless_version_is_unsupported() {
 #[test]
 fn an_unknown_host_is_refused() {
     for host in ["example.com", "juliet@example.org", "example.org/balcony"] {
-        refused(
+        expect_refusal(
             &format!(
                 "<stream:stream to='{host}' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>"
             ),
@@ -104,11 +104,11 @@ fn an_unknown_host_is_refused() {
 
 #[test]
 fn addresses_have_to_be_addresses() {
-    refused(
+    expect_refusal(
         "<stream:stream to='' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>",
         "improper-addressing The 'to' is not an address.",
     );
-    refused(
+    expect_refusal(
         "<stream:stream from='@' to='example.org' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>",
         "improper-addressing The 'from' is not an address.",
     );
@@ -117,22 +117,22 @@ fn addresses_have_to_be_addresses() {
 #[test]
 fn without_to_the_only_host_is_meant() {
     let header = "<stream:stream version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>";
-    refused(header, "improper-addressing A 'to' is needed.");
+    expect_refusal(header, "improper-addressing A 'to' is needed.");
     let transcript = format!("C: {header}\nS: {{opened 1}}\nS: {{login features}}");
     play(one_host, secure(), &transcript);
 }
 
 #[test]
 fn namespaces_have_to_be_the_clients() {
-    refused(
+    expect_refusal(
         "<stream:stream to='example.org' version='1.0' xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams'>",
         "invalid-namespace The content namespace has to be jabber:client.",
     );
-    refused(
+    expect_refusal(
         "<stream:stream to='example.org' version='1.0' xmlns:stream='http://etherx.jabber.org/streams'>",
         "invalid-namespace The content namespace has to be jabber:client.",
     );
-    refused(
+    expect_refusal(
         "<stream:stream to='example.org' version='1.0' xmlns='jabber:client' xmlns:stream='http://example.org/streams'>",
         "invalid-namespace The stream is not in the streams namespace.",
     );
@@ -140,7 +140,7 @@ fn namespaces_have_to_be_the_clients() {
 
 #[test]
 fn the_prefix_has_to_be_declared() {
-    refused(
+    expect_refusal(
         "<stream:stream to='example.org' version='1.0' xmlns='jabber:client'>",
         "bad-namespace-prefix A namespace prefix is not declared.",
     );
@@ -148,13 +148,13 @@ fn the_prefix_has_to_be_declared() {
 
 #[test]
 fn the_encoding_has_to_be_utf_8() {
-    refused("<?xml version='1.0' encoding='ISO-8859-1'?>", "unsupported-encoding The encoding has to be UTF-8.");
+    expect_refusal("<?xml version='1.0' encoding='ISO-8859-1'?>", "unsupported-encoding The encoding has to be UTF-8.");
 }
 
 #[test]
 fn another_protocol_hears_of_it_behind_our_header() {
     let http = "GET / HTTP/1.1{nl}Host: example.org{nl}{nl}";
-    refused(http, "not-well-formed The XML is not well-formed.");
+    expect_refusal(http, "not-well-formed The XML is not well-formed.");
 }
 
 #[test]

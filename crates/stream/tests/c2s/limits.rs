@@ -8,7 +8,7 @@ use crate::dialogue::{DialoguePlayer, OPEN, machine, policy, secure};
 fn ending(input: &str) -> (String, Option<C2sEvent>) {
     let mut player = DialoguePlayer::new(machine(policy(), secure()));
     player.receive(input.as_bytes());
-    let sent = player.sent();
+    let sent = player.take_sent();
     let error = sent.split_once("<stream:error>").map(|(_, error)| error.to_owned()).unwrap_or_default();
     (error, player.event())
 }
@@ -38,7 +38,7 @@ fn a_header_above_the_limit_is_refused_before_it_ends() {
     for piece in padding.as_bytes().chunks(100) {
         player.receive(piece);
     }
-    assert!(player.sent().contains("<stream:error><policy-violation "));
+    assert!(player.take_sent().contains("<stream:error><policy-violation "));
     assert_eq!(player.event(), Some(C2sEvent::End));
 }
 
@@ -50,7 +50,7 @@ fn a_long_header_in_drops_is_understood() {
     for byte in header.as_bytes() {
         player.receive(&[*byte]);
     }
-    assert!(player.sent().ends_with("</stream:features>"));
+    assert!(player.take_sent().ends_with("</stream:features>"));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn whitespace_is_thrown_away() {
     let mut player = DialoguePlayer::new(machine(policy(), secure()));
     player.receive(OPEN.as_bytes());
     player.receive(" \n".repeat(10_000).as_bytes());
-    assert_eq!(player.left(), b"");
+    assert_eq!(player.rest(), b"");
     assert_eq!(player.event(), None);
 }
 
@@ -73,11 +73,11 @@ fn whitespace_is_thrown_away() {
 fn input_after_the_end_is_thrown_away() {
     let mut player = DialoguePlayer::new(machine(policy(), secure()));
     player.receive(b"<a/>");
-    player.sent();
+    player.take_sent();
     assert_eq!(player.event(), Some(C2sEvent::End));
     player.receive(OPEN.as_bytes());
     assert_eq!(player.event(), None);
-    assert_eq!((player.sent().as_str(), player.left()), ("", &b""[..]));
+    assert_eq!((player.take_sent().as_str(), player.rest()), ("", &b""[..]));
 }
 
 /// The machine is boxed per connection and may be made on one thread and used on another.

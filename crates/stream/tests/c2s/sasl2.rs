@@ -200,14 +200,14 @@ fn authentications_do_not_mix() {
 fn the_header_names_the_one_who_logs_in() {
     let mut player = DialoguePlayer::new(machine(with_sasl2(), secure()));
     player.receive(OPEN.replace("to='", "from='romeo@example.org' to='").as_bytes());
-    player.sent();
+    player.take_sent();
     player.receive(
         b"<authenticate xmlns='urn:xmpp:sasl:2' mechanism='PLAIN'><initial-response>AGp1bGlldABwZW5jaWw=</initial-response></authenticate>",
     );
     player.event();
     player.answer("right");
     assert_eq!(
-        player.sent(),
+        player.take_sent(),
         "<failure xmlns='urn:xmpp:sasl:2'><invalid-authzid xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/></failure>"
     );
 }

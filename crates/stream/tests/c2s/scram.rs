@@ -45,7 +45,7 @@ impl ScramAttempt<'_> {
     fn run(&self) -> ScramOutcome {
         let mut player = DialoguePlayer::new(machine(policy(), Facts { bindings: self.server.clone(), ..secure() }));
         player.receive(OPEN.as_bytes());
-        let features = player.sent();
+        let features = player.take_sent();
         let mechanisms = all_between(&features, "<mechanism>", "</mechanism>");
         let types = all_between(&features, "<channel-binding type='", "'");
         let announced =
@@ -58,7 +58,7 @@ impl ScramAttempt<'_> {
         let (name, first) = (self.mechanism.name(), STANDARD.encode(first));
         if self.late {
             player.receive(format!("<auth xmlns='{NS}' mechanism='{name}'/>").as_bytes());
-            assert_eq!(player.sent(), format!("<challenge xmlns='{NS}'/>"));
+            assert_eq!(player.take_sent(), format!("<challenge xmlns='{NS}'/>"));
             player.receive(format!("<response xmlns='{NS}'>{first}</response>").as_bytes());
         } else {
             player.receive(format!("<auth xmlns='{NS}' mechanism='{name}'>{first}</auth>").as_bytes());
@@ -71,7 +71,7 @@ impl ScramAttempt<'_> {
             Some(C2sEvent::Failed { failure, .. }) => return ScramOutcome::Failed(failure),
             other => panic!("{other:?}"),
         }
-        let challenge = decoded(&player.sent(), "challenge");
+        let challenge = decode(&player.take_sent(), "challenge");
         let response = match client.challenge(&challenge, None) {
             Ok(response) => STANDARD.encode(response),
             Err(error) => return ScramOutcome::ClientGaveUp(error),
@@ -80,9 +80,9 @@ impl ScramAttempt<'_> {
         match player.event() {
             Some(C2sEvent::Authenticated { account }) => {
                 assert_eq!(account.as_str(), "juliet@example.org");
-                client.finish(&decoded(&player.sent(), "success")).unwrap();
+                client.finish(&decode(&player.take_sent(), "success")).unwrap();
                 player.receive(OPEN.as_bytes());
-                assert!(player.sent().contains("<bind "));
+                assert!(player.take_sent().contains("<bind "));
                 ScramOutcome::In
             }
             Some(C2sEvent::Failed { failure, .. }) => ScramOutcome::Failed(failure),
@@ -133,10 +133,10 @@ fn the_server_end_point_suffices() {
 fn a_name_that_no_account_can_have_is_challenged_all_the_same() {
     let mut player = DialoguePlayer::new(machine(policy(), secure()));
     player.receive(OPEN.as_bytes());
-    player.sent();
+    player.take_sent();
     let first = STANDARD.encode("n,,n=jul iet,r=abc");
     player.receive(format!("<auth xmlns='{NS}' mechanism='SCRAM-SHA-1'>{first}</auth>").as_bytes());
-    assert!(player.sent().starts_with("<challenge "));
+    assert!(player.take_sent().starts_with("<challenge "));
     assert_eq!(player.event(), None);
 }
 
@@ -144,15 +144,15 @@ fn a_name_that_no_account_can_have_is_challenged_all_the_same() {
 fn a_failing_store_is_a_temporary_failure() {
     let mut player = DialoguePlayer::new(machine(policy(), secure()));
     player.receive(OPEN.as_bytes());
-    player.sent();
+    player.take_sent();
     let first = STANDARD.encode("n,,n=juliet,r=abc");
     player.receive(format!("<auth xmlns='{NS}' mechanism='SCRAM-SHA-1'>{first}</auth>").as_bytes());
     player.answer("store failed");
-    assert_eq!(player.sent(), format!("<failure xmlns='{NS}'><temporary-auth-failure/></failure>"));
+    assert_eq!(player.take_sent(), format!("<failure xmlns='{NS}'><temporary-auth-failure/></failure>"));
 }
 
 /// Returns the data of a SASL element.
-fn decoded(sent: &str, name: &str) -> Vec<u8> {
+fn decode(sent: &str, name: &str) -> Vec<u8> {
     let text = all_between(sent, &format!("<{name} xmlns='{NS}'>"), &format!("</{name}>"));
     STANDARD.decode(text.first().unwrap_or_else(|| panic!("no {name} in {sent}"))).unwrap()
 }

@@ -30,7 +30,7 @@ fn direct_tls_comes_before_the_stream() {
     let mut player = DialoguePlayer::new(machine);
     player.answer("tls");
     player.receive(OPEN.as_bytes());
-    let sent = player.sent();
+    let sent = player.take_sent();
     assert!(sent.starts_with("<?xml version='1.0'?><stream:stream ") && sent.contains("<mechanism>PLAIN<"), "{sent}");
     assert!(!sent.contains("<starttls"), "{sent}");
 }
@@ -45,7 +45,7 @@ fn a_handshake_of_direct_tls_that_fails_is_not_talked_to_in_the_clear() {
             "" => player.receive(OPEN.as_bytes()),
             answer => player.answer(answer),
         }
-        assert_eq!((player.event(), player.sent().as_str()), (Some(C2sEvent::End), ""));
+        assert_eq!((player.event(), player.take_sent().as_str()), (Some(C2sEvent::End), ""));
     }
 }
 
@@ -92,12 +92,12 @@ fn text_behind_starttls_is_never_read() {
     for behind in ["<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'/>", OPEN, "\n<", "\u{a0}"] {
         let mut player = DialoguePlayer::new(machine(policy(), in_the_clear()));
         player.receive(OPEN.as_bytes());
-        player.sent();
+        player.take_sent();
         player.receive(format!("<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>{behind}").as_bytes());
-        assert_eq!(player.sent(), "<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:stream>");
+        assert_eq!(player.take_sent(), "<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:stream>");
         assert_eq!(player.event(), Some(C2sEvent::End));
         assert_eq!(player.event(), None);
-        assert_eq!(player.left(), b"");
+        assert_eq!(player.rest(), b"");
     }
 }
 
@@ -105,14 +105,14 @@ fn text_behind_starttls_is_never_read() {
 fn a_line_break_behind_starttls_is_dropped() {
     let mut player = DialoguePlayer::new(machine(policy(), in_the_clear()));
     player.receive(OPEN.as_bytes());
-    player.sent();
+    player.take_sent();
     player.receive(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>\r\n");
-    assert_eq!(player.sent(), "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+    assert_eq!(player.take_sent(), "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
     assert_eq!(player.event(), Some(C2sEvent::StartTls));
-    assert_eq!((player.event(), player.left()), (None, &b""[..]));
+    assert_eq!((player.event(), player.rest()), (None, &b""[..]));
     player.answer("tls");
     player.receive(OPEN.as_bytes());
-    assert!(player.sent().starts_with("<?xml version='1.0'?><stream:stream "));
+    assert!(player.take_sent().starts_with("<?xml version='1.0'?><stream:stream "));
 }
 
 #[test]
@@ -121,12 +121,12 @@ fn text_behind_proceed_ends_the_connection_without_a_word() {
     player.receive(OPEN.as_bytes());
     player.receive(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
     assert_eq!(player.event(), Some(C2sEvent::StartTls));
-    player.sent();
+    player.take_sent();
     player.receive(OPEN.as_bytes());
     assert_eq!(player.event(), Some(C2sEvent::End));
     player.answer("tls");
     player.receive(OPEN.as_bytes());
-    assert_eq!((player.sent().as_str(), player.left()), ("", &b""[..]));
+    assert_eq!((player.take_sent().as_str(), player.rest()), ("", &b""[..]));
 }
 
 #[test]

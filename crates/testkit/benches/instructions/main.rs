@@ -67,7 +67,7 @@ fn push(mut copies: Copies) -> Copies {
 
 // Renders the queued copies for many recipients.
 #[library_benchmark]
-#[bench::render(args = (Copies::queued()), teardown = Copies::check_rendered)]
+#[bench::render(args = (Copies::with_queue()), teardown = Copies::check_rendered)]
 fn render(mut copies: Copies) -> Copies {
     copies.render();
     copies

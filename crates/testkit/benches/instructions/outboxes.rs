@@ -40,7 +40,7 @@ impl Copies {
     }
 
     /// Returns outboxes in which a copy waits for each recipient.
-    pub fn queued() -> Self {
+    pub fn with_queue() -> Self {
         let mut copies = Self::none();
         copies.push();
         copies
@@ -59,7 +59,7 @@ impl Copies {
         for &link in &dirty {
             self.out.clear();
             self.outboxes.render(link, 65_536, &mut self.out);
-            self.outboxes.sent(link, self.out.len());
+            self.outboxes.remove_sent(link, self.out.len());
             self.rendered += black_box(&self.out).len();
         }
         self.outboxes.recycle(dirty);
@@ -79,5 +79,5 @@ impl Copies {
 
 fn packet() -> Packet {
     let text = scene::message("room@conference.example.org/someone", "x@example.org/y");
-    Packet::scanned(text.as_bytes()).expect("a stanza")
+    Packet::from_bytes(text.as_bytes()).expect("a stanza")
 }

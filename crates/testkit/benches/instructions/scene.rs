@@ -150,7 +150,7 @@ fn server(off: &[&'static str]) -> Server {
 }
 
 fn online(server: &Server, number: usize) -> Client {
-    let mut client = server.online(&(local(number) + "/bench")).named(&local(number));
+    let mut client = server.online(&(local(number) + "/bench")).with_name(&local(number));
     client.all();
     client
 }

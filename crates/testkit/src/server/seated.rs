@@ -62,7 +62,7 @@ impl Server {
     }
 
     /// Refuses clients from now on: the node leaves its cluster.
-    pub fn shut(&self) {
+    pub fn shut_out(&self) {
         let running = self.0.borrow();
         (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::Shut));
     }

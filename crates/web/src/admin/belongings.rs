@@ -17,7 +17,7 @@ pub async fn sections(visit: &Visit, account: &Jid) -> Outcome<Html> {
     let (shared, stores) = (&visit.shared, &visit.shared.stores);
     // All questions are queued before the first answer is awaited.
     let contacts = rosters::list(stores, account.as_ref());
-    let files = stores.slots.filled(account.as_ref(), now_ms(), MOST_SHOWN + 1);
+    let files = stores.slots.files_of(account.as_ref(), now_ms(), MOST_SHOWN + 1);
     let (count, newest) =
         (archives::count(stores, account.as_ref(), MOST_COUNTED), archives::newest(stores, account.as_ref()));
     let contacts = shared.wait(contacts).await??;
@@ -76,7 +76,7 @@ fn roster(visit: &Visit, contacts: &[RosterItem]) -> Html {
         );
     }
     html.add("</tbody></table></div>", &[]);
-    html.push(&cut(words, contacts.len()));
+    html.push(&note_of_cut(words, contacts.len()));
     html.add("</details></section>", &[]);
     html
 }
@@ -113,13 +113,13 @@ fn shared_files(visit: &Visit, files: &[Slot]) -> Html {
         html.add("</tr>", &[]);
     }
     html.add("</tbody></table></div>", &[]);
-    html.push(&cut(words, files.len()));
+    html.push(&note_of_cut(words, files.len()));
     html.add("</details></section>", &[]);
     html
 }
 
 /// Returns the note below a list of which only the beginning is shown; it is empty if all is shown.
-fn cut(words: &AdminWords, count: usize) -> Html {
+fn note_of_cut(words: &AdminWords, count: usize) -> Html {
     let mut html = Html::default();
     if count > MOST_SHOWN {
         html.add("<p class=\"faint\">", &[]);

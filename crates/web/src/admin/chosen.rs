@@ -7,7 +7,7 @@ use super::fields::{FormAnswered, FormFault};
 use super::frame::token;
 use super::{FormDone, Visit};
 use crate::html::Html;
-use crate::language::filled;
+use crate::language::fill;
 use crate::words::AdminWords;
 
 /// Returns the beginning of the form around the list; `part` has the fields that identify the shown
@@ -23,7 +23,7 @@ pub fn begin(visit: &Visit, part: &[(&str, &str)]) -> Html {
 
 /// Returns the checkbox of an account.
 pub(crate) fn tick(words: &AdminWords, account: &Jid) -> Html {
-    let label = filled(words.choose_one, &[account]);
+    let label = fill(words.choose_one, &[account]);
     Html::of(
         "<td data-label=\"{}\"><input type=\"checkbox\" name=\"chosen\" value=\"{}\" aria-label=\"{}\">",
         &[&words.choose, account, &label],
@@ -52,7 +52,7 @@ pub async fn change(visit: &Visit, disabled: bool, here: String) -> FormAnswered
     let (mut changed, mut left) = (0, Vec::new());
     for account in chosen {
         if account == visit.seen.account {
-            left.push(filled(words.is_your_own, &[&account]));
+            left.push(fill(words.is_your_own, &[&account]));
             continue;
         }
         let of = account.clone();
@@ -65,12 +65,12 @@ pub async fn change(visit: &Visit, disabled: bool, here: String) -> FormAnswered
                 let act = if disabled { "disabled an account" } else { "re-enabled an account" };
                 visit.note(account.domain(), format!("{act}: {account}"));
             }
-            Err(refusal) => left.push(visit.told(refusal, &account, visit.of_accounts()).to_string()),
+            Err(refusal) => left.push(visit.in_words(refusal, &account, visit.of_accounts()).to_string()),
         }
     }
     let mut said = visit.language.count(if disabled { words.were_disabled } else { words.were_enabled }, changed);
     if !left.is_empty() {
-        said = format!("{said} {}", filled(words.left_alone, &[&left.join("; ")]));
+        said = format!("{said} {}", fill(words.left_alone, &[&left.join("; ")]));
     }
     Ok(FormDone::new(here, said))
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Visit;
 use super::users::option;
-use crate::api::shown;
+use crate::api::option_json;
 use crate::health::ShownBytes;
 use crate::html::Html;
 use crate::words::AdminWords;
@@ -184,14 +184,14 @@ fn table(visit: &Visit, asked: &AskedSettings, settings: &[ShownSetting]) -> Htm
 }
 
 fn settings(visit: &Visit, module: &dyn Module, options: &Options) -> Vec<ShownSetting> {
-    let written = |options: &Options, spec: &OptionSpec| match shown(spec, options) {
+    let written = |options: &Options, spec: &OptionSpec| match option_json(spec, options) {
         Value::String(text) => text,
         value => value.to_string(),
     };
     let defaults = Options::defaults(module.options());
     let setting = |spec: &OptionSpec| {
         let value = written(options, spec);
-        let number = shown(spec, options).as_u64();
+        let number = option_json(spec, options).as_u64();
         let amount = number.and_then(|number| amount(visit.words(), spec.key, number));
         let is_changed = value != written(&defaults, spec);
         ShownSetting { spec: *spec, value, amount: amount.map(|amount| visit.language.amount(&amount)), is_changed }

@@ -49,13 +49,13 @@ impl<'a> AdminForm<'a> {
     }
 
     /// Returns the input of this form, if it was refused a moment ago.
-    pub fn returned(&self) -> Option<&'a Returned> {
+    pub fn returned_form(&self) -> Option<&'a Returned> {
         self.visit.notice.as_ref()?.returned.as_ref().filter(|returned| returned.form == self.id)
     }
 
     /// Returns the input of a field of this form, if it was refused a moment ago.
-    fn typed(&self, name: &str) -> Option<&'a str> {
-        self.returned().map(|returned| value(&returned.given, name))
+    fn returned_value(&self, name: &str) -> Option<&'a str> {
+        self.returned_form().map(|returned| value(&returned.given, name))
     }
 
     /// Adds a text field of one line.
@@ -63,7 +63,7 @@ impl<'a> AdminForm<'a> {
         self.label(&field, html);
         html.add("<input id=\"{}\" name=\"{}\" ", &[&place(self.id, field.name), &field.name]);
         if !SECRETS.contains(&field.name) {
-            html.add("value=\"{}\" ", &[&self.typed(field.name).unwrap_or(field.value)]);
+            html.add("value=\"{}\" ", &[&self.returned_value(field.name).unwrap_or(field.value)]);
         }
         self.finish(&field, html);
     }
@@ -73,13 +73,13 @@ impl<'a> AdminForm<'a> {
         self.label(&field, html);
         html.add("<textarea id=\"{}\" name=\"{}\" ", &[&place(self.id, field.name), &field.name]);
         self.attributes(&field, html);
-        html.add(">{}</textarea>", &[&self.typed(field.name).unwrap_or(field.value)]);
+        html.add(">{}</textarea>", &[&self.returned_value(field.name).unwrap_or(field.value)]);
         self.remarks(&field, html);
     }
 
     /// Adds a choice; options are values with their labels.
     pub fn choice(&self, field: AdminField<'_>, options: &[(&str, &str)], html: &mut Html) {
-        let chosen = self.typed(field.name).unwrap_or(field.value);
+        let chosen = self.returned_value(field.name).unwrap_or(field.value);
         self.label(&field, html);
         html.add("<select id=\"{}\" name=\"{}\" ", &[&place(self.id, field.name), &field.name]);
         self.attributes(&field, html);
@@ -97,7 +97,7 @@ impl<'a> AdminForm<'a> {
     /// Adds a switch, by its name and label. It is [`YES`] if it is on, and isn't sent otherwise.
     pub fn check(&self, (name, label): (&str, &str), is_on: bool, html: &mut Html) {
         let id = place(self.id, name);
-        let is_on = self.typed(name).map_or(is_on, |typed| typed == YES);
+        let is_on = self.returned_value(name).map_or(is_on, |typed| typed == YES);
         html.add(
             "<div class=\"field check\"><input id=\"{}\" name=\"{}\" type=\"checkbox\" value=\"{}\"",
             &[&id, &name, &YES],
@@ -162,7 +162,7 @@ impl<'a> AdminForm<'a> {
     }
 
     fn mistake(&self, field: &AdminField<'_>) -> Option<&'a str> {
-        let returned = self.returned().filter(|returned| returned.field == Some(field.name))?;
+        let returned = self.returned_form().filter(|returned| returned.field == Some(field.name))?;
         Some(&returned.words)
     }
 }

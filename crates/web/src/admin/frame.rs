@@ -78,7 +78,7 @@ impl AdminFrame<'_> {
         }
         html.add("<main id=\"main\">", &[]);
         if let Some(notice) = &self.notice {
-            html.push(&said(words, notice));
+            html.push(&notice_html(words, notice));
         }
         html.push(main);
         html.add("</main></body></html>\n", &[]);
@@ -158,7 +158,7 @@ pub fn utc(unix_ms: u64) -> String {
     format!("{} UTC", date::timestamp(unix_ms).replace('T', " ").trim_end_matches('Z'))
 }
 
-fn said(words: &AdminWords, notice: &Notice) -> Html {
+fn notice_html(words: &AdminWords, notice: &Notice) -> Html {
     let (class, role) = if notice.is_error { ("notice bad", "alert") } else { ("notice good", "status") };
     let mut html = Html::of("<div id=\"notice\" class=\"{}\" role=\"{}\"><p>", &[&class, &role]);
     match notice.returned.as_ref().and_then(Returned::place) {

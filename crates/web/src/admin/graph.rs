@@ -7,7 +7,7 @@ use rookery_base::date;
 
 use crate::history::POINT_MS;
 use crate::html::Html;
-use crate::language::{Language, filled};
+use crate::language::{Language, fill};
 use crate::words::AdminWords;
 
 /// Lines over a period, in one unit.
@@ -136,9 +136,9 @@ impl Graph<'_> {
         let words = self.language.of_administrators();
         let past = match span == self.range.ms {
             true => self.range.label(words).to_owned(),
-            false => filled(words.minutes, &[&(span / MINUTE_MS)]),
+            false => fill(words.minutes, &[&(span / MINUTE_MS)]),
         };
-        let label = filled(words.graph_label, &[&self.title, &past, &self.amount(top)]);
+        let label = fill(words.graph_label, &[&self.title, &past, &self.amount(top)]);
         let mut svg = Html::of("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\"", &[&WIDTH, &HEIGHT, &label]);
         svg.push(&self.readings((end, span)));
         svg.add(">", &[]);

@@ -15,7 +15,7 @@ use super::{FormDone, Visit};
 use crate::ask::now_ms;
 use crate::form::encode;
 use crate::html::Html;
-use crate::language::filled;
+use crate::language::fill;
 use crate::words::AdminWords;
 
 /// Returns the page with the forms.
@@ -97,7 +97,7 @@ fn line(visit: &Visit, invitation: &Invitation, maker: Option<&String>) -> Html 
     let words = visit.words();
     let administrator = || maker.map_or(words.an_administrator, String::as_str).to_owned();
     let (what, by) = match (&invitation.purpose, &invitation.owner) {
-        (Purpose::Password, Some(owner)) => (filled(words.new_password_of, &[owner]), administrator()),
+        (Purpose::Password, Some(owner)) => (fill(words.new_password_of, &[owner]), administrator()),
         (Purpose::Password, None) => (words.a_new_password.to_owned(), administrator()),
         (Purpose::Account(local), owner) => (
             local
@@ -120,7 +120,7 @@ fn line(visit: &Visit, invitation: &Invitation, maker: Option<&String>) -> Html 
     html.add(
         "<input type=\"hidden\" name=\"token\" value=\"{}\">\
          <button class=\"quiet\" name=\"act\" value=\"revoke\" aria-label=\"{}\">{}</button></form></tr>",
-        &[&invitation.token, &filled(words.revoke_one, &[&what]), &words.revoke],
+        &[&invitation.token, &fill(words.revoke_one, &[&what]), &words.revoke],
     );
     html
 }
@@ -176,10 +176,10 @@ async fn make(visit: &Visit) -> FormAnswered {
         }
     };
     if !visit.shared.has_module(&domain, "register") {
-        return Err(Refusal::Off(filled(words.link_useless, &[&domain])).into());
+        return Err(Refusal::Off(fill(words.link_useless, &[&domain])).into());
     }
     let days = visit.value("days").parse().ok().filter(|days| (1..=MOST_DAYS).contains(days));
-    let days = days.ok_or_else(|| Refusal::Impossible(filled(words.days_bounds, &[&MOST_DAYS]))).at("days")?;
+    let days = days.ok_or_else(|| Refusal::Impossible(fill(words.days_bounds, &[&MOST_DAYS]))).at("days")?;
     let about = if visit.value("act") == "reset" { "jid" } else { "name" };
     let whom = match &wanted {
         LinkPurpose::Password(account) => account.to_string(),
@@ -187,19 +187,19 @@ async fn make(visit: &Visit) -> FormAnswered {
     };
     let made = visit.shared.wait(invitations::make(&visit.shared.stores, wanted, days, now_ms())).await?;
     let refused = RefusalWords { missing: words.no_account, impossible: words.name_impossible };
-    let made = made.map_err(|refusal| visit.told(refusal, &whom, refused)).at(about)?;
+    let made = made.map_err(|refusal| visit.in_words(refusal, &whom, refused)).at(about)?;
     visit.shared.remember_maker(&made, visit.seen.account.as_str()).await;
     visit.note(&domain, act);
     let (link, until) = (link(visit, &made), utc(made.expires_ms));
     let mail = mail(words, &domain, &link, &until);
-    let said = filled(words.good_once, &[&until]);
+    let said = fill(words.good_once, &[&until]);
     Ok(FormDone { copy: Some(link), mail: Some(mail), ..FormDone::new("/invitations", said) })
 }
 
 /// Returns the address that starts a mail with a link (RFC 6068).
 fn mail(words: &AdminWords, domain: &str, link: &str, until: &str) -> String {
-    let text = format!("{}\r\n\r\n{link}\r\n", filled(words.mail_text, &[&until]));
-    format!("mailto:?subject={}&body={}", encode(&filled(words.mail_subject, &[&domain])), encode(&text))
+    let text = format!("{}\r\n\r\n{link}\r\n", fill(words.mail_text, &[&until]));
+    format!("mailto:?subject={}&body={}", encode(&fill(words.mail_subject, &[&domain])), encode(&text))
 }
 
 /// Returns the field for the validity of a link in days.

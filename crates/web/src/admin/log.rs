@@ -72,21 +72,21 @@ pub fn export(visit: &Visit) -> Response<Body> {
 
 fn found_acts(visit: &Visit) -> Vec<Entry> {
     let of_server = visit.domains.iter().any(|domain| domain == visit.shared.settings().hub.default_domain());
-    let wanted = wanted(visit);
+    let wanted = search_text(visit);
     let mut entries = visit.shared.action_log.recent(&visit.domains, of_server, usize::MAX);
     entries.retain(|entry| [&entry.who, &entry.by, &entry.act].iter().any(|text| has(text, &wanted)));
     entries
 }
 
 fn found_logins(visit: &Visit) -> Vec<RecentLogin> {
-    let wanted = wanted(visit);
+    let wanted = search_text(visit);
     let mut logins = visit.shared.logins.recent(&visit.domains, usize::MAX);
-    logins.retain(|login| said(visit, login).iter().any(|text| has(text, &wanted)));
+    logins.retain(|login| cells_of(visit, login).iter().any(|text| has(text, &wanted)));
     logins
 }
 
 /// Returns who logged in, from where and how, and the outcome, in the visitor's language.
-fn said(visit: &Visit, login: &RecentLogin) -> [String; 4] {
+fn cells_of(visit: &Visit, login: &RecentLogin) -> [String; 4] {
     let words = visit.words();
     let who = login.who.as_ref().map_or(words.unknown, |who| who.as_str());
     let by = format!("{}, {}", login.transport.label(), login.mechanism.unwrap_or(words.no_mechanism));
@@ -123,7 +123,7 @@ fn logins(visit: &Visit, html: &mut Html) {
         &[&words.logins, &words.when, &words.who, &words.from, &words.by, &words.outcome],
     );
     for login in found_logins(visit).iter().take(SHOWN) {
-        let [who, address, by, outcome] = said(visit, login);
+        let [who, address, by, outcome] = cells_of(visit, login);
         html.push(&when(login.unix_ms));
         html.add(
             "<td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">",
@@ -140,7 +140,7 @@ fn logins(visit: &Visit, html: &mut Html) {
 }
 
 /// Returns the text to search for in entries, in lower case.
-fn wanted(visit: &Visit) -> String {
+fn search_text(visit: &Visit) -> String {
     visit.value("search").trim().to_lowercase()
 }
 

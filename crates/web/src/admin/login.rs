@@ -6,7 +6,7 @@ use rookery_jid::Jid;
 
 use super::frame::AdminFrame;
 use super::visits::Notice;
-use super::{PREFIX, Visit, entry, failed, see_other};
+use super::{PREFIX, Visit, entry, failure_page, see_other};
 use crate::WebShared;
 use crate::ask::now_ms;
 use crate::form::value;
@@ -80,7 +80,7 @@ pub async fn sign_in(
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry_ms.div_ceil(1000)));
             return response;
         }
-        ProofOutcome::Failed(refusal) => return failed(language, &refusal),
+        ProofOutcome::Failed(refusal) => return failure_page(language, &refusal),
     };
     let Some(cookie) = shared.admin.visits.begin(&proven.account, proven.mark.clone(), now_ms()) else {
         return page(language, StatusCode::SERVICE_UNAVAILABLE, name, Some(words.no_random), &[]);

@@ -9,7 +9,7 @@ use super::frame::moment;
 use super::{FormDone, Visit};
 use crate::ask::OperationAnswer;
 use crate::html::Html;
-use crate::language::filled;
+use crate::language::fill;
 
 /// Returns the page with the forms.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
@@ -71,7 +71,7 @@ impl<'e> PastAnnouncement<'e> {
 pub async fn say(visit: &Visit) -> FormAnswered {
     let domain = visit.domain().at("domain")?;
     if !visit.shared.has_module(&domain, "announce") {
-        return Err(Refusal::Off(filled(visit.words().module_off, &[&"announce", &domain]))).at("domain");
+        return Err(Refusal::Off(fill(visit.words().module_off, &[&"announce", &domain]))).at("domain");
     }
     match visit.value("act") {
         "announce" => announce(visit, domain).await,
@@ -88,7 +88,7 @@ async fn announce(visit: &Visit, domain: String) -> FormAnswered {
             let count = accounts(visit, &domain).await?;
             let accounts = visit.language.count(words.count_accounts, count);
             if visit.value("sure") != YES {
-                return Err(Refusal::Impossible(filled(words.goes_to, &[&accounts]))).at("to");
+                return Err(Refusal::Impossible(fill(words.goes_to, &[&accounts]))).at("to");
             }
             (MessageAudience::All, accounts, format!("all accounts ({count})"))
         }
@@ -103,7 +103,7 @@ async fn announce(visit: &Visit, domain: String) -> FormAnswered {
         answer.complete(Ok(()));
     };
     visit.shared.ask(work).await?;
-    Ok(FormDone::new("/messages", filled(words.on_its_way, &[&whom])))
+    Ok(FormDone::new("/messages", fill(words.on_its_way, &[&whom])))
 }
 
 /// Returns the number of accounts of a domain.
@@ -129,7 +129,7 @@ fn text(visit: &Visit) -> Result<Text, FormFault> {
     let says = |text: &str| messages::is_sayable(text) && text.chars().count() <= MAX_TEXT;
     match !body.is_empty() && says(&body) && subject.as_deref().is_none_or(says) {
         true => Ok(Text { subject, body }),
-        false => Err(Refusal::Impossible(filled(visit.words().text_bounds, &[&MAX_TEXT]))).at("body"),
+        false => Err(Refusal::Impossible(fill(visit.words().text_bounds, &[&MAX_TEXT]))).at("body"),
     }
 }
 
@@ -144,7 +144,7 @@ async fn announcement(visit: &Visit) -> Outcome<Html> {
     form.domain("", &mut html);
     let to = AdminField { name: "to", label: words.to, ..AdminField::default() };
     form.choice(to, &[("online", words.those_online), ("all", &all)], &mut html);
-    if form.returned().is_some_and(|returned| returned.field == Some("to")) {
+    if form.returned_form().is_some_and(|returned| returned.field == Some("to")) {
         form.check(("sure", words.sure_all), false, &mut html);
     }
     form.input(

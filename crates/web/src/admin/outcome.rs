@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use rookery_operations::{Outcome, Refusal};
 
-use crate::language::{Language, filled};
+use crate::language::{Language, fill};
 
 /// The result of a form.
 pub(crate) struct FormDone {
@@ -75,15 +75,15 @@ pub(crate) struct RefusalWords {
 impl RefusalWords {
     /// Returns the text for an operation's refusal, in a language. In English it is the operation's
     /// own text, which is more detailed.
-    pub fn told(self, language: Language, refusal: Refusal, about: &dyn Display) -> Refusal {
+    pub fn in_words(self, language: Language, refusal: Refusal, about: &dyn Display) -> Refusal {
         if language == Language::English {
             return refusal;
         }
         let words = language.of_administrators();
         match refusal {
-            Refusal::Impossible(_) => Refusal::Impossible(filled(self.impossible, &[about])),
-            Refusal::Missing(_) => Refusal::Missing(filled(self.missing, &[about])),
-            Refusal::Exists(_) => Refusal::Exists(filled(words.exists, &[about])),
+            Refusal::Impossible(_) => Refusal::Impossible(fill(self.impossible, &[about])),
+            Refusal::Missing(_) => Refusal::Missing(fill(self.missing, &[about])),
+            Refusal::Exists(_) => Refusal::Exists(fill(words.exists, &[about])),
             Refusal::Full(_) => Refusal::Full(words.no_place.into()),
             other => other,
         }
@@ -99,13 +99,13 @@ mod tests {
         let words = Language::German.of_administrators();
         let words = RefusalWords { missing: words.no_account, impossible: words.name_impossible };
         let missing = || Refusal::Missing("there is no account a@b.example".into());
-        assert_eq!(words.told(Language::English, missing(), &"x").to_string(), "there is no account a@b.example");
+        assert_eq!(words.in_words(Language::English, missing(), &"x").to_string(), "there is no account a@b.example");
         assert_eq!(
-            words.told(Language::German, missing(), &"a@b.example").to_string(),
+            words.in_words(Language::German, missing(), &"a@b.example").to_string(),
             "es gibt kein Konto a@b.example"
         );
         let exists = Refusal::Exists("a@b.example exists already".into());
-        assert_eq!(words.told(Language::German, exists, &"a@b.example").to_string(), "a@b.example gibt es schon");
+        assert_eq!(words.in_words(Language::German, exists, &"a@b.example").to_string(), "a@b.example gibt es schon");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     html.add("</div>", &[]);
     html.push(&ranges(words, range(visit)));
     html.add("<noscript><p class=\"faint\">{}</p></noscript><div id=\"graphs\">", &[&words.reload_for_newer]);
-    html.push(&drawn(visit));
+    html.push(&draw(visit));
     html.add("</div>", &[]);
     Ok(html)
 }
@@ -45,7 +45,7 @@ pub async fn now(visit: &Visit) -> Outcome<Html> {
     if !census.coverage.is_whole() {
         html.add("<p class=\"faint\">{}</p>", &[&visit.words().is_partial_servers]);
     }
-    if let Some(seen) = rookery_observe::cluster::seen().filter(|_| sees_all(visit)) {
+    if let Some(seen) = rookery_observe::cluster::latest().filter(|_| sees_all(visit)) {
         html.push(&nodes(visit, &seen));
     }
     Ok(html)
@@ -102,7 +102,7 @@ fn people(visit: &Visit, census: &ShardCensus, (online, accounts): (usize, u64),
     }
     let (of_messages, messages) = messages(visit, census);
     let free = space.map_or_else(|| "–".to_owned(), |space| language.amount(&bytes(space.free as f64)));
-    let uptime = lasted(words, now_ms().saturating_sub(visit.shared.instance.started_ms));
+    let uptime = duration_text(words, now_ms().saturating_sub(visit.shared.instance.started_ms));
     let figures = [
         ("figure-online", words.people_online, number(online as f64)),
         ("figure-connected", words.sessions_connected, number(connected as f64)),
@@ -130,7 +130,7 @@ fn messages(visit: &Visit, census: &ShardCensus) -> (&'static str, u64) {
 }
 
 /// Returns a duration in its two largest units.
-fn lasted(words: &AdminWords, ms: u64) -> String {
+fn duration_text(words: &AdminWords, ms: u64) -> String {
     let minutes = ms / 60_000;
     match (minutes / 1440, minutes / 60 % 24, minutes % 60) {
         (0, 0, minutes) => format!("{minutes} min"),
@@ -141,7 +141,7 @@ fn lasted(words: &AdminWords, ms: u64) -> String {
 
 /// Returns only the figures and graphs, for the script.
 pub fn graphs(visit: &Visit) -> Response<Body> {
-    reply(StatusCode::OK, "text/html; charset=utf-8", drawn(visit).into_text())
+    reply(StatusCode::OK, "text/html; charset=utf-8", draw(visit).into_text())
 }
 
 /// Returns the period that the request asks for.
@@ -167,7 +167,7 @@ fn ranges(words: &AdminWords, chosen: GraphRange) -> Html {
     html
 }
 
-fn drawn(visit: &Visit) -> Html {
+fn draw(visit: &Visit) -> Html {
     let range = range(visit);
     let newest = visit.shared.samples.all();
     let (words, language) = (visit.words(), visit.language);
@@ -303,7 +303,7 @@ mod tests {
     fn durations_have_their_two_largest_units() {
         let minute = 60_000;
         for (ms, words) in [(0, "0 min"), (61 * minute, "1 h 1 min"), (1500 * minute, "1 d 1 h")] {
-            assert_eq!(lasted(crate::language::Language::English.of_administrators(), ms), words);
+            assert_eq!(duration_text(crate::language::Language::English.of_administrators(), ms), words);
         }
     }
 }

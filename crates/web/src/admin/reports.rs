@@ -10,7 +10,7 @@ use super::{FormDone, Visit};
 use crate::WebShared;
 use crate::form::encode;
 use crate::html::Html;
-use crate::language::filled;
+use crate::language::fill;
 
 /// Returns the number of reports that wait for the administrators of some domains.
 ///
@@ -62,7 +62,7 @@ pub async fn change(visit: &Visit) -> FormAnswered {
         "settle" => {
             let settled = visit.shared.wait(reports::settle(stores, &domain, about.as_ref())).await?;
             visit.note(&domain, format!("dismissed {settled} reports of abuse about {about}"));
-            Ok(FormDone::new("/reports", filled(words.are_dismissed, &[&about, &settled])))
+            Ok(FormDone::new("/reports", fill(words.are_dismissed, &[&about, &settled])))
         }
         "disable" => set_disabled(visit, &domain, &about, true).await,
         "enable" => set_disabled(visit, &domain, &about, false).await,
@@ -73,7 +73,7 @@ pub async fn change(visit: &Visit) -> FormAnswered {
 /// Disables the account that a report is about, or enables it, which settles all reports about it.
 async fn set_disabled(visit: &Visit, domain: &str, about: &Jid, disabled: bool) -> FormAnswered {
     if !is_account(visit, about) {
-        return Err(Refusal::Missing(filled(visit.words().no_account_of_yours, &[about])).into());
+        return Err(Refusal::Missing(fill(visit.words().no_account_of_yours, &[about])).into());
     }
     if *about == visit.seen.account {
         return Err(Refusal::Impossible(visit.words().not_yourself.into()).into());
@@ -81,12 +81,12 @@ async fn set_disabled(visit: &Visit, domain: &str, about: &Jid, disabled: bool) 
     let of = about.clone();
     let set =
         visit.shared.ask(move |world, answer| users::set_disabled(world, of, disabled, |_, set| answer.complete(set)));
-    set.await.map_err(|refusal| visit.told(refusal, about, visit.of_accounts()))?;
+    set.await.map_err(|refusal| visit.in_words(refusal, about, visit.of_accounts()))?;
     let act = if disabled { "disabled an account" } else { "re-enabled an account" };
     visit.note(about.domain(), format!("{act}: {about}"));
     let settled = visit.shared.wait(reports::settle(&visit.shared.stores, domain, about.as_ref())).await?;
     let words = match disabled {
-        true => filled(visit.words().disabled_settled, &[about, &settled]),
+        true => fill(visit.words().disabled_settled, &[about, &settled]),
         false => visit.words().is_enabled.to_owned(),
     };
     Ok(FormDone::new("/reports", words))

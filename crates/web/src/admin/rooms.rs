@@ -10,7 +10,7 @@ use super::users::{NAME_RULES, option};
 use super::{FormDone, Visit};
 use crate::form::encode;
 use crate::html::Html;
-use crate::language::filled;
+use crate::language::fill;
 use crate::room_rows::{MOST_SORTED, RoomOrder, RoomRow};
 use crate::words::AdminWords;
 
@@ -102,7 +102,7 @@ pub async fn room(visit: &Visit) -> Outcome<Html> {
     let of = room.clone();
     let described =
         visit.shared.ask(move |world, answer| rooms::describe(world, of, |_, found| answer.complete(found)));
-    let described = described.await.map_err(|refusal| visit.told(refusal, &room, visit.of_rooms()))?;
+    let described = described.await.map_err(|refusal| visit.in_words(refusal, &room, visit.of_rooms()))?;
     let mut html = Html::of("<h1 id=\"room\">{}</h1>", &[&described.name]);
     html.push(&facts(visit, &room, &described));
     html.push(&occupants(visit, &described));
@@ -114,7 +114,7 @@ pub async fn room(visit: &Visit) -> Outcome<Html> {
 /// Creates a room.
 pub async fn create(visit: &Visit) -> FormAnswered {
     let (domain, words) = (visit.domain().at("domain")?, visit.words());
-    let off = || Refusal::Off(filled(words.module_off, &[&"rooms", &domain]));
+    let off = || Refusal::Off(fill(words.module_off, &[&"rooms", &domain]));
     let host = visit.settings_of(&domain).as_ref().and_then(rooms::host).ok_or_else(off)?;
     let local = visit.value("local").trim();
     let impossible = |_| Refusal::Impossible(words.room_impossible.into());
@@ -123,13 +123,13 @@ pub async fn create(visit: &Visit) -> FormAnswered {
         return Err(Refusal::Impossible(words.room_has_address.into())).at("local");
     }
     let owner = visit.seen.account.clone();
-    let wanted = WantedSettings { is_persistent: Some(true), ..wanted(visit) };
+    let wanted = WantedSettings { is_persistent: Some(true), ..read_settings(visit) };
     let of = room.clone();
     let made =
         visit.shared.ask(move |world, answer| rooms::create(world, of, owner, wanted, |_, made| answer.complete(made)));
-    made.await.map_err(|refusal| visit.told(refusal, &room, visit.of_rooms())).at("local")?;
+    made.await.map_err(|refusal| visit.in_words(refusal, &room, visit.of_rooms())).at("local")?;
     visit.note(&domain, format!("made a room: {room}"));
-    Ok(FormDone::new(format!("/room?jid={}", encode(room.as_str())), filled(words.room_made, &[&room])))
+    Ok(FormDone::new(format!("/room?jid={}", encode(room.as_str())), fill(words.room_made, &[&room])))
 }
 
 /// Carries out a form of a room's page.
@@ -142,18 +142,18 @@ pub async fn change(visit: &Visit) -> FormAnswered {
 
 async fn configure(visit: &Visit) -> FormAnswered {
     let room = visit.address()?;
-    let wanted = WantedSettings { is_persistent: Some(visit.value("stays") == YES), ..wanted(visit) };
+    let wanted = WantedSettings { is_persistent: Some(visit.value("stays") == YES), ..read_settings(visit) };
     let of = room.clone();
     let done =
         visit.shared.ask(move |world, answer| rooms::configure(world, of, wanted, |_, done| answer.complete(done)));
-    done.await.map_err(|refusal| visit.told(refusal, &room, visit.of_rooms())).at("description")?;
+    done.await.map_err(|refusal| visit.in_words(refusal, &room, visit.of_rooms())).at("description")?;
     let domain = visit.shared.domain_of(room.domain()).unwrap_or_default();
     visit.note(&domain, format!("changed the settings of a room: {room}"));
     Ok(FormDone::new(format!("/room?jid={}", encode(room.as_str())), visit.words().settings_count))
 }
 
 /// Returns the settings in a form. The persistence of the room isn't one of them.
-fn wanted(visit: &Visit) -> WantedSettings {
+fn read_settings(visit: &Visit) -> WantedSettings {
     let text = |name| Some(visit.value(name).trim().to_owned()).filter(|text| messages::is_sayable(text));
     WantedSettings {
         name: text("name"),
@@ -169,15 +169,15 @@ async fn destroy(visit: &Visit) -> FormAnswered {
     visit.is_sure(&room)?;
     let reason = Some(visit.value("reason").trim().to_owned()).filter(|reason| !reason.is_empty());
     if !reason.as_deref().is_none_or(|reason| messages::is_sayable(reason) && reason.chars().count() <= MAX_REASON) {
-        return Err(Refusal::Impossible(filled(visit.words().reason_most, &[&MAX_REASON]))).at("reason");
+        return Err(Refusal::Impossible(fill(visit.words().reason_most, &[&MAX_REASON]))).at("reason");
     }
     let of = room.clone();
     let done =
         visit.shared.ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(done)));
-    done.await.map_err(|refusal| visit.told(refusal, &room, visit.of_rooms()))?;
+    done.await.map_err(|refusal| visit.in_words(refusal, &room, visit.of_rooms()))?;
     let domain = visit.shared.domain_of(room.domain()).unwrap_or_default();
     visit.note(&domain, format!("destroyed a room: {room}"));
-    Ok(FormDone::new(format!("/rooms?domain={}", encode(&domain)), filled(visit.words().was_destroyed, &[&room])))
+    Ok(FormDone::new(format!("/rooms?domain={}", encode(&domain)), fill(visit.words().was_destroyed, &[&room])))
 }
 
 fn new(visit: &Visit, domain: &str) -> Html {
@@ -193,7 +193,7 @@ fn new(visit: &Visit, domain: &str) -> Html {
     texts(words, form, ("", ""), &mut inner);
     switches(words, form, [None, Some(false), Some(false)], &mut inner);
     let mut html = Html::of("<details id=\"new\" class=\"card\"", &[]);
-    html.add(if form.returned().is_some() { " open" } else { "" }, &[]);
+    html.add(if form.returned_form().is_some() { " open" } else { "" }, &[]);
     html.add("><summary>{}</summary>", &[&words.new_room]);
     html.push(&inner);
     html.add("<div><button id=\"create\">{}</button></div></form></details>", &[&words.create]);
@@ -258,10 +258,10 @@ fn destruction(visit: &Visit, room: &Jid) -> Html {
     inner.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[room]);
     let label = words.reason;
     form.input(AdminField { name: "reason", label, rules: "maxlength=\"500\"", ..AdminField::default() }, &mut inner);
-    let label = filled(words.write_to_confirm, &[room]);
+    let label = fill(words.write_to_confirm, &[room]);
     form.input(AdminField { name: "confirm", label: &label, rules: NAME_RULES, ..AdminField::default() }, &mut inner);
     let mut html = Html::of("<section class=\"card\"><details", &[]);
-    html.add(if form.returned().is_some() { " open" } else { "" }, &[]);
+    html.add(if form.returned_form().is_some() { " open" } else { "" }, &[]);
     html.add("><summary>{}</summary>", &[&words.destroy_room]);
     html.push(&inner);
     html.add("<div><button class=\"danger\">{}</button></div></form></details></section>", &[&words.destroy]);
@@ -321,7 +321,7 @@ fn facts(visit: &Visit, jid: &Jid, room: &Described) -> Html {
 }
 
 /// Returns the name of a role or affiliation (XEP-0045 §5) in a language.
-fn named<'n>(words: &AdminWords, name: &'n str) -> &'n str {
+fn name_of<'n>(words: &AdminWords, name: &'n str) -> &'n str {
     match name {
         "moderator" => words.moderator,
         "participant" => words.participant,
@@ -347,7 +347,7 @@ fn occupants(visit: &Visit, room: &Described) -> Html {
         &[&words.nick, &words.role, &words.affiliation, &words.sessions],
     );
     for inside in room.occupants.iter().take(MOST_SHOWN) {
-        let (role, affiliation) = (named(words, &inside.role), named(words, &inside.affiliation));
+        let (role, affiliation) = (name_of(words, &inside.role), name_of(words, &inside.affiliation));
         html.add(
             "<tr><td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">{}<td data-label=\"{}\">",
             &[&words.nick, &inside.nick, &words.role, &role, &words.affiliation, &affiliation, &words.sessions],

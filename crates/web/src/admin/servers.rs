@@ -1,7 +1,7 @@
 //! Shows other servers and components: their connections, their proofs of identity, the waiting
 //! stanzas, and the reasons why one can't be reached.
 
-use rookery_base::counted;
+use rookery_base::count_of;
 use rookery_operations::{Gathered, Outcome};
 use rookery_shard::StreamReport;
 use rookery_shard::report::is_of;
@@ -9,7 +9,7 @@ use rookery_shard::report::is_of;
 use super::{FormDone, Visit, frame};
 use crate::form::encode;
 use crate::html::Html;
-use crate::language::filled;
+use crate::language::fill;
 
 /// Returns the page with the streams of the administrator's domains.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
@@ -77,10 +77,10 @@ pub async fn close(visit: &Visit) -> Outcome<FormDone> {
     let (remote, locals) = (visit.value("server").to_owned(), visit.domains.clone());
     let (closed, _) = visit.shared.close_servers_of_all(&remote, Some(locals)).await?;
     let domain = visit.domains.first().cloned().unwrap_or_default();
-    visit.note(&domain, format!("closed {} with {remote}", counted(closed as u64, "stream")));
+    visit.note(&domain, format!("closed {} with {remote}", count_of(closed as u64, "stream")));
     Ok(FormDone::new(
         format!("/servers?closed={}", encode(&remote)),
-        filled(visit.words().streams_closed, &[&remote, &closed]),
+        fill(visit.words().streams_closed, &[&remote, &closed]),
     ))
 }
 

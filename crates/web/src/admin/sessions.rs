@@ -10,7 +10,7 @@ use super::{FormDone, Visit};
 use crate::ask::{OperationAnswer, now_ms};
 use crate::form::encode;
 use crate::html::Html;
-use crate::language::filled;
+use crate::language::fill;
 use crate::words::AdminWords;
 
 /// Returns the page with the sessions of a domain.
@@ -64,7 +64,7 @@ pub async fn end(visit: &Visit) -> FormAnswered {
     visit.note(session.domain(), format!("ended a session: {session}"));
     Ok(FormDone::new(
         format!("/sessions?domain={}", encode(session.domain())),
-        filled(visit.words().was_ended, &[&session]),
+        fill(visit.words().was_ended, &[&session]),
     ))
 }
 
@@ -147,7 +147,7 @@ fn table(visit: &Visit, found: &[SessionInfo]) -> Html {
         html.add(
             "<input type=\"hidden\" name=\"session\" value=\"{}\">\
              <button class=\"quiet\" aria-label=\"{}\">{}</button></form></tr>",
-            &[&session.jid, &filled(words.end_one, &[&session.jid]), &words.end],
+            &[&session.jid, &fill(words.end_one, &[&session.jid]), &words.end],
         );
     }
     html.add("</tbody></table></div>", &[]);

@@ -82,7 +82,7 @@ pub async fn leave(
     given: &[(String, String)],
 ) -> Response<Body> {
     let words = language.of_administrators();
-    let refused = |words: &str| refused(language, words);
+    let refused = |words: &str| refusal(language, words);
     let domain = value(given, "domain");
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let scheme = if origin.encrypted { "https" } else { "http" };
@@ -114,7 +114,7 @@ pub async fn come_back(
     given: &[(String, String)],
 ) -> Response<Body> {
     let words = language.of_administrators();
-    let refused = |words: &str| refused(language, words);
+    let refused = |words: &str| refusal(language, words);
     let cookie = cookie(headers).unwrap_or_default();
     let Some(traveller) = shared.admin.on_their_way.come_back(value(given, "state"), &cookie, now_ms()) else {
         return refused(words.took_too_long);
@@ -133,7 +133,7 @@ pub async fn come_back(
     let mark = match account.clone() {
         Some(account) => match mark(shared, account).await {
             Ok(mark) => mark,
-            Err(refusal) => return super::failed(language, &refusal),
+            Err(refusal) => return super::failure_page(language, &refusal),
         },
         None => None,
     };
@@ -169,7 +169,7 @@ async fn mark(shared: &WebShared, account: Jid) -> Outcome<Option<String>> {
     Ok(credentials.as_ref().map(password_mark).filter(|_| administers))
 }
 
-fn refused(language: Language, words: &str) -> Response<Body> {
+fn refusal(language: Language, words: &str) -> Response<Body> {
     login::page(language, StatusCode::UNAUTHORIZED, "", Some(words), &[])
 }
 

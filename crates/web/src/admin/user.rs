@@ -2,7 +2,7 @@
 
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use hyper::{Response, StatusCode};
-use rookery_base::counted;
+use rookery_base::count_of;
 use rookery_jid::Jid;
 use rookery_operations::sessions::{self, SessionInfo};
 use rookery_operations::users::{self, OperationUser};
@@ -15,7 +15,7 @@ use super::users::{NAME_RULES, NEW_PASSWORD_RULES};
 use super::{FormDone, Visit, belongings, stands_for};
 use crate::form::encode;
 use crate::html::Html;
-use crate::language::filled;
+use crate::language::fill;
 use crate::reply::{Body, reply};
 
 /// Returns the page of an account.
@@ -23,7 +23,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     let account = visit.address()?;
     let of = account.clone();
     let user = visit.shared.ask(move |world, answer| users::describe(world, of, |_, user| answer.complete(user)));
-    let user = user.await.map_err(|refusal| visit.told(refusal, &account, visit.of_accounts()))?;
+    let user = user.await.map_err(|refusal| visit.in_words(refusal, &account, visit.of_accounts()))?;
     let mut html = Html::of("<h1 id=\"account\">{}</h1>", &[&user.jid]);
     html.push(&facts(visit, &user));
     html.push(&sessions_of(visit, &user));
@@ -54,7 +54,7 @@ pub async fn change(visit: &Visit) -> FormAnswered {
 pub async fn export(visit: &Visit) -> Outcome<Response<Body>> {
     let account = visit.address()?;
     if !visit.shared.wait(visit.shared.stores.accounts.exists(account.as_ref())).await? {
-        return Err(Refusal::Missing(filled(visit.words().no_account, &[&account])));
+        return Err(Refusal::Missing(fill(visit.words().no_account, &[&account])));
     }
     let document = visit.shared.export(account.clone()).await?;
     visit.note(account.domain(), format!("exported an account: {account}"));
@@ -71,7 +71,7 @@ async fn set_password(visit: &Visit, account: &Jid, here: String) -> FormAnswere
     let set = visit
         .shared
         .ask(move |world, answer| users::set_password(world, of, password, None, |_, set| answer.complete(set)));
-    set.await.map_err(|refusal| visit.told(refusal, account, visit.of_accounts()))?;
+    set.await.map_err(|refusal| visit.in_words(refusal, account, visit.of_accounts()))?;
     if visit.seen.account == *account
         && let Some(password) = stands_for(&visit.shared, account).await?
     {
@@ -86,7 +86,7 @@ async fn set_disabled(visit: &Visit, account: &Jid, disabled: bool, here: String
     let of = account.clone();
     let set =
         visit.shared.ask(move |world, answer| users::set_disabled(world, of, disabled, |_, set| answer.complete(set)));
-    set.await.map_err(|refusal| visit.told(refusal, account, visit.of_accounts()))?;
+    set.await.map_err(|refusal| visit.in_words(refusal, account, visit.of_accounts()))?;
     let (act, words) = match disabled {
         true => ("disabled an account", visit.words().is_disabled),
         false => ("re-enabled an account", visit.words().is_enabled),
@@ -105,7 +105,7 @@ async fn kick(visit: &Visit, account: &Jid, here: String) -> Outcome<FormDone> {
     let of = address.clone();
     let ended =
         visit.shared.ask(move |world, answer| sessions::end(world, of, |_, ended| answer.complete(ended))).await?;
-    visit.note(account.domain(), format!("ended {}: {address}", counted(ended as u64, "session")));
+    visit.note(account.domain(), format!("ended {}: {address}", count_of(ended as u64, "session")));
     Ok(FormDone::new(here, visit.language.count(visit.words().sessions_ended, ended as u64)))
 }
 
@@ -115,12 +115,9 @@ async fn erase(visit: &Visit, account: &Jid) -> FormAnswered {
     let of = account.clone();
     let removed =
         visit.shared.ask(move |world, answer| users::remove(world, of, |_, removed| answer.complete(removed)));
-    removed.await.map_err(|refusal| visit.told(refusal, account, visit.of_accounts()))?;
+    removed.await.map_err(|refusal| visit.in_words(refusal, account, visit.of_accounts()))?;
     visit.note(account.domain(), format!("deleted an account: {account}"));
-    Ok(FormDone::new(
-        format!("/users?domain={}", encode(account.domain())),
-        filled(visit.words().was_erased, &[account]),
-    ))
+    Ok(FormDone::new(format!("/users?domain={}", encode(account.domain())), fill(visit.words().was_erased, &[account])))
 }
 
 /// Keeps administrators from locking themselves out.
@@ -243,10 +240,10 @@ fn erasure(visit: &Visit, account: &Jid) -> Html {
     let mut inner = Html::default();
     let form = AdminForm::begin(visit, "erase", "column", "/user", &mut inner);
     inner.add("<input type=\"hidden\" name=\"jid\" value=\"{}\">", &[account]);
-    let label = filled(words.write_to_confirm, &[account]);
+    let label = fill(words.write_to_confirm, &[account]);
     form.input(AdminField { name: "confirm", label: &label, rules: NAME_RULES, ..AdminField::default() }, &mut inner);
     let mut html = Html::of("<details", &[]);
-    html.add(if form.returned().is_some() { " open" } else { "" }, &[]);
+    html.add(if form.returned_form().is_some() { " open" } else { "" }, &[]);
     html.add("><summary>{}</summary>", &[&words.erase_account]);
     html.push(&inner);
     html.add("<button class=\"danger\" name=\"act\" value=\"erase\">{}</button></form></details>", &[&words.erase]);

@@ -15,7 +15,7 @@ use super::{FormDone, Visit, chosen};
 use crate::account_list::{self, AccountKind, KINDS, MOST_SEARCHED, PART};
 use crate::form::encode;
 use crate::html::Html;
-use crate::language::filled;
+use crate::language::fill;
 use crate::reply::{Body, reply};
 use crate::words::AdminWords;
 
@@ -27,7 +27,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     let shown: Vec<_> = accounts.iter().map(|account| account.jid.clone()).collect();
     let here = visit
         .shared
-        .ask(move |world, answer| sessions::connected(world, shown, |_, here| answer.complete(Ok(here))))
+        .ask(move |world, answer| sessions::retain_connected(world, shown, |_, here| answer.complete(Ok(here))))
         .await?;
     let words = visit.words();
     let mut html = Html::of("<h1>", &[]);
@@ -98,13 +98,14 @@ async fn add(visit: &Visit) -> FormAnswered {
     let words = visit.words();
     let refused = RefusalWords { missing: words.no_such_domain, impossible: words.name_impossible };
     let account = users::address(&visit.shared.settings().hub, name, &domain);
-    let account = account.map_err(|refusal| visit.told(refusal, &name, refused)).at("name")?;
+    let account = account.map_err(|refusal| visit.in_words(refusal, &name, refused)).at("name")?;
     let (made, password) = (account.clone(), visit.password(&domain)?);
     let added =
         visit.shared.ask(move |world, answer| users::add(world, made, password, |_, added| answer.complete(added)));
-    let has_rights = added.await.map_err(|refusal| visit.told(refusal, &account, visit.of_accounts())).at("name")?;
+    let has_rights =
+        added.await.map_err(|refusal| visit.in_words(refusal, &account, visit.of_accounts())).at("name")?;
     visit.note(&domain, format!("created an account: {account}"));
-    let created = filled(words.was_created, &[&account]);
+    let created = fill(words.was_created, &[&account]);
     let said = if has_rights { format!("{created} {}", words.had_rights) } else { created };
     Ok(FormDone::new(format!("/user?jid={}", encode(account.as_str())), said))
 }
@@ -257,7 +258,7 @@ fn new(visit: &Visit, domain: &str) -> Html {
         ..AdminField::default()
     };
     form.input(password, &mut form_html);
-    let is_open = if form.returned().is_some() { " open" } else { "" };
+    let is_open = if form.returned_form().is_some() { " open" } else { "" };
     let mut html = Html::of("<details id=\"new\" class=\"card\"", &[]);
     html.add(is_open, &[]);
     html.add("><summary>{}</summary>", &[&words.new_account]);

@@ -12,7 +12,7 @@ use crate::doctor::finding::{DoctorFact, DoctorFinding, Grade};
 use crate::doctor::{facts, judge};
 use crate::health::ShownBytes;
 use crate::html::Html;
-use crate::language::{Language, filled};
+use crate::language::{Language, fill};
 
 /// Returns the line that says whether all is well.
 ///
@@ -37,7 +37,7 @@ fn html(language: Language, found: &[DoctorFinding]) -> Html {
     let mut html = Html::of("<section id=\"to-do\" class=\"{}\"><h2>{}</h2><ul>", &[&class, &words.to_do]);
     for finding in found.iter().take(SHOWN) {
         html.add("<li>", &[]);
-        html.prose(&said(language, finding));
+        html.prose(&sentence(language, finding));
         html.add("</li>", &[]);
     }
     if let Some(more) = found.len().checked_sub(SHOWN).filter(|more| *more > 0) {
@@ -50,46 +50,40 @@ fn html(language: Language, found: &[DoctorFinding]) -> Html {
 }
 
 /// Returns a finding with its remedy, in a language.
-fn said(language: Language, finding: &DoctorFinding) -> String {
+fn sentence(language: Language, finding: &DoctorFinding) -> String {
     let words = language.of_administrators();
     let plural = |text, count| language.plural(text, count);
     let amount = |bytes: u64| language.amount(&ShownBytes(bytes).to_string());
     match &finding.fact {
         None => finding.words(),
-        Some(DoctorFact::DiskLow(space)) => {
-            filled(words.disk_nearly_full, &[&amount(space.free), &amount(space.total)])
-        }
-        Some(DoctorFact::DiskFull(space)) => filled(words.disk_full, &[&amount(space.free), &amount(space.total)]),
-        Some(DoctorFact::CertificateEnded(domain)) => filled(words.certificate_ended, &[domain]),
-        Some(DoctorFact::CertificateEnds(domain, days)) => {
-            filled(plural(words.certificate_ends, *days), &[domain, days])
-        }
+        Some(DoctorFact::DiskLow(space)) => fill(words.disk_nearly_full, &[&amount(space.free), &amount(space.total)]),
+        Some(DoctorFact::DiskFull(space)) => fill(words.disk_full, &[&amount(space.free), &amount(space.total)]),
+        Some(DoctorFact::CertificateEnded(domain)) => fill(words.certificate_ended, &[domain]),
+        Some(DoctorFact::CertificateEnds(domain, days)) => fill(plural(words.certificate_ends, *days), &[domain, days]),
         Some(DoctorFact::Refused(count)) => language.count(words.store_refused, *count),
         Some(DoctorFact::Missing(count)) => language.count(words.archive_lacks, *count),
         Some(DoctorFact::Reports(count)) => language.count(words.reports_wait, *count),
-        Some(DoctorFact::Guesses(all, most, worst)) => filled(words.logins_fail, &[all, most, worst]),
+        Some(DoctorFact::Guesses(all, most, worst)) => fill(words.logins_fail, &[all, most, worst]),
         Some(DoctorFact::Bucket(count)) => language.count(words.bucket_fails, *count),
-        Some(DoctorFact::Restart(changed)) => filled(words.restart_needed, &[&changed.0]),
-        Some(DoctorFact::DiskFills(hourly, days)) => filled(plural(words.disk_fills, *days), &[&amount(*hourly), days]),
-        Some(DoctorFact::StoreAway(ms)) => filled(words.store_away, &[&lasting(language, *ms)]),
-        Some(DoctorFact::StoreStuck(ms)) => filled(words.store_stuck, &[&lasting(language, *ms)]),
-        Some(DoctorFact::StoreSlow(ms)) => filled(words.store_slow, &[&lasting(language, *ms)]),
-        Some(DoctorFact::ShardsSilent(silent, all)) => filled(words.shards_silent, &[silent, all]),
-        Some(DoctorFact::DeliverySlow(ms)) => filled(words.delivery_slow, &[&lasting(language, *ms)]),
-        Some(DoctorFact::Readers(count, bytes)) => {
-            filled(plural(words.readers_slow, *count), &[count, &amount(*bytes)])
-        }
-        Some(DoctorFact::Memory(bytes)) => filled(words.memory_high, &[&amount(*bytes)]),
-        Some(DoctorFact::Descriptors(open, most)) => filled(words.descriptors_low, &[open, most]),
-        Some(DoctorFact::SourceAway(key, domain)) => filled(words.source_away, &[key, domain]),
-        Some(DoctorFact::ServersAway(count, names)) => filled(plural(words.servers_away, *count), &[count, names]),
+        Some(DoctorFact::Restart(changed)) => fill(words.restart_needed, &[&changed.0]),
+        Some(DoctorFact::DiskFills(hourly, days)) => fill(plural(words.disk_fills, *days), &[&amount(*hourly), days]),
+        Some(DoctorFact::StoreAway(ms)) => fill(words.store_away, &[&lasting(language, *ms)]),
+        Some(DoctorFact::StoreStuck(ms)) => fill(words.store_stuck, &[&lasting(language, *ms)]),
+        Some(DoctorFact::StoreSlow(ms)) => fill(words.store_slow, &[&lasting(language, *ms)]),
+        Some(DoctorFact::ShardsSilent(silent, all)) => fill(words.shards_silent, &[silent, all]),
+        Some(DoctorFact::DeliverySlow(ms)) => fill(words.delivery_slow, &[&lasting(language, *ms)]),
+        Some(DoctorFact::Readers(count, bytes)) => fill(plural(words.readers_slow, *count), &[count, &amount(*bytes)]),
+        Some(DoctorFact::Memory(bytes)) => fill(words.memory_high, &[&amount(*bytes)]),
+        Some(DoctorFact::Descriptors(open, most)) => fill(words.descriptors_low, &[open, most]),
+        Some(DoctorFact::SourceAway(key, domain)) => fill(words.source_away, &[key, domain]),
+        Some(DoctorFact::ServersAway(count, names)) => fill(plural(words.servers_away, *count), &[count, names]),
         Some(DoctorFact::Slow(count)) => language.count(words.much_slow, *count),
         Some(DoctorFact::Senders(count)) => language.count(words.senders_fast, *count),
         Some(DoctorFact::RedisAway) => words.redis_away.to_owned(),
         Some(DoctorFact::JournalAway) => words.journal_away.to_owned(),
-        Some(DoctorFact::NodeSilent(name)) => filled(words.node_silent, &[name]),
-        Some(DoctorFact::ClockApart(name, seconds)) => filled(words.clock_apart, &[name, seconds]),
-        Some(DoctorFact::NodeSlow(name, bytes)) => filled(words.node_slow, &[&amount(*bytes), name]),
+        Some(DoctorFact::NodeSilent(name)) => fill(words.node_silent, &[name]),
+        Some(DoctorFact::ClockApart(name, seconds)) => fill(words.clock_apart, &[name, seconds]),
+        Some(DoctorFact::NodeSlow(name, bytes)) => fill(words.node_slow, &[&amount(*bytes), name]),
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) async fn make(call: ApiCall) -> Result<ApiReply, Problem> {
     call.note("", "downloaded a backup of the server".to_owned());
     let day = date::timestamp(now_ms());
     let day = day.split('T').next().unwrap_or_default();
-    Ok(ApiReply::coming(MEDIA_TYPE, body).named(&format!("rookery-{day}.tar.gz")))
+    Ok(ApiReply::coming(MEDIA_TYPE, body).with_file_name(&format!("rookery-{day}.tar.gz")))
 }
 
 fn problem(unmade: UnmadeBackup) -> Problem {

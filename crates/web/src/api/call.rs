@@ -69,7 +69,7 @@ impl ApiReply {
     }
 
     /// Returns the response of a success without content.
-    pub fn done() -> Self {
+    pub fn without_content() -> Self {
         Self {
             status: StatusCode::NO_CONTENT,
             content_type: "",
@@ -85,12 +85,12 @@ impl ApiReply {
     }
 
     /// Sets the status for a created thing, and its location (a path below [`PREFIX`]).
-    pub fn created(self, location: &str) -> Self {
+    pub fn with_location(self, location: &str) -> Self {
         Self { status: StatusCode::CREATED, location: Some(format!("{PREFIX}{location}")), ..self }
     }
 
     /// Sets the name under which clients save the body (RFC 6266); it needs no quoting.
-    pub fn named(self, file_name: &str) -> Self {
+    pub fn with_file_name(self, file_name: &str) -> Self {
         Self { file_name: Some(file_name.to_owned()), ..self }
     }
 

@@ -42,7 +42,7 @@ pub(super) async fn put(call: ApiCall) -> Result<ApiReply, Problem> {
     }
     change(&call, &account, wanted, is_mutual).await?;
     call.note(account.domain(), format!("changed a contact of {account}: {contact}"));
-    Ok(ApiReply::done())
+    Ok(ApiReply::without_content())
 }
 
 pub(super) async fn remove(call: ApiCall) -> Result<ApiReply, Problem> {
@@ -50,7 +50,7 @@ pub(super) async fn remove(call: ApiCall) -> Result<ApiReply, Problem> {
     let wanted = WantedContact { contact: contact.clone(), name: None, groups: Vec::new(), is_removal: true };
     change(&call, &account, wanted, false).await?;
     call.note(account.domain(), format!("removed a contact of {account}: {contact}"));
-    Ok(ApiReply::done())
+    Ok(ApiReply::without_content())
 }
 
 async fn change(call: &ApiCall, account: &Jid, wanted: WantedContact, is_mutual: bool) -> Result<(), Problem> {
@@ -74,7 +74,7 @@ pub(super) async fn archive(call: ApiCall) -> Result<ApiReply, Problem> {
     Ok(ApiReply::json(&json!({ "items": items, "next": next })))
 }
 
-pub(super) async fn archived(call: ApiCall) -> Result<ApiReply, Problem> {
+pub(super) async fn archived_message(call: ApiCall) -> Result<ApiReply, Problem> {
     let account = call.address(0)?;
     let found = call.shared.wait(archives::message(&call.shared.stores, account.as_ref(), call.variable(1))).await??;
     call.note(account.domain(), format!("read a message of the archive of {account}: {}", found.id));

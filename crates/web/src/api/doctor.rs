@@ -11,11 +11,11 @@ use crate::doctor::{facts, judge};
 pub(super) async fn examine(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let facts = facts::gather(&call.shared).await?;
-    let findings: Vec<_> = judge::all(&facts).iter().map(shown).collect();
+    let findings: Vec<_> = judge::all(&facts).iter().map(to_json).collect();
     Ok(ApiReply::json(&json!({ "findings": findings })))
 }
 
-fn shown(finding: &DoctorFinding) -> Value {
+fn to_json(finding: &DoctorFinding) -> Value {
     let perhaps = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     json!({
         "grade": finding.grade.name(),

@@ -85,11 +85,11 @@ fn on(domain: &Domain) -> Vec<&'static str> {
 
 /// Returns the options of a module as JSON, by their keys.
 fn json_of(specs: &[OptionSpec], options: &Options) -> Map<String, Value> {
-    specs.iter().map(|spec| (spec.key.to_owned(), shown(spec, options))).collect()
+    specs.iter().map(|spec| (spec.key.to_owned(), option_json(spec, options))).collect()
 }
 
 /// Returns the value of an option; secrets are hidden.
-pub(crate) fn shown(spec: &OptionSpec, options: &Options) -> Value {
+pub(crate) fn option_json(spec: &OptionSpec, options: &Options) -> Value {
     match (spec.default)() {
         OptionValue::Switch(_) => options.switch(spec.key).into(),
         OptionValue::Number(_) => options.number(spec.key).into(),
@@ -115,10 +115,10 @@ mod tests {
         let default = || OptionValue::Text(String::new());
         let spec = |key| OptionSpec { key, default, doc: "", check };
         let mut options = Options::defaults(&[spec("secret"), spec("host")]);
-        assert_eq!(shown(&spec("secret"), &options), json!(""));
+        assert_eq!(option_json(&spec("secret"), &options), json!(""));
         options.set(&spec("secret"), OptionValue::Text("hunter2".into()));
         options.set(&spec("host"), OptionValue::Text("turn.example".into()));
-        assert_eq!(shown(&spec("secret"), &options), json!(HIDDEN));
-        assert_eq!(shown(&spec("host"), &options), json!("turn.example"));
+        assert_eq!(option_json(&spec("secret"), &options), json!(HIDDEN));
+        assert_eq!(option_json(&spec("host"), &options), json!("turn.example"));
     }
 }

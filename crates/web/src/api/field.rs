@@ -86,7 +86,7 @@ impl Values {
 pub fn read_query(fields: &[ApiField], pairs: Vec<(String, String)>) -> Result<Values, Problem> {
     let mut given = Map::new();
     for (name, text) in pairs {
-        let field = fields.iter().find(|field| field.name == name).ok_or_else(|| unknown(&name))?;
+        let field = fields.iter().find(|field| field.name == name).ok_or_else(|| unknown_name(&name))?;
         let wrong = || Problem::bad_request(format!("{name}: expected {}", field.kind.words()));
         let value = match field.kind {
             ApiFieldKind::Text { .. } | ApiFieldKind::Choice(_) => Value::String(text),
@@ -118,7 +118,7 @@ pub fn read_body(fields: &[ApiField], bytes: &[u8]) -> Result<Values, Problem> {
 
 fn check(fields: &[ApiField], given: Map<String, Value>) -> Result<Values, Problem> {
     for (name, value) in &given {
-        let field = fields.iter().find(|field| field.name == name).ok_or_else(|| unknown(name))?;
+        let field = fields.iter().find(|field| field.name == name).ok_or_else(|| unknown_name(name))?;
         if !field.kind.takes(value) {
             return Err(Problem::bad_request(format!("{name}: expected {}", field.kind.words())));
         }
@@ -129,7 +129,7 @@ fn check(fields: &[ApiField], given: Map<String, Value>) -> Result<Values, Probl
     }
 }
 
-fn unknown(name: &str) -> Problem {
+fn unknown_name(name: &str) -> Problem {
     let name: String = name.chars().take(100).collect();
     Problem::bad_request(format!("there is no {name:?} here"))
 }

@@ -33,7 +33,7 @@ pub(super) async fn list(call: ApiCall) -> Result<ApiReply, Problem> {
     let limit = call.query.number("limit").unwrap_or(PAGE) as usize;
     let found = call.shared.wait(call.shared.stores.invitations.open(&domain, now_ms(), limit)).await?;
     let pages = call.shared.pages(&domain);
-    let items: Vec<_> = found.iter().map(|invitation| shown(invitation, pages.as_deref())).collect();
+    let items: Vec<_> = found.iter().map(|invitation| to_json(invitation, pages.as_deref())).collect();
     Ok(ApiReply::json(&json!({ "items": items, "next": null })))
 }
 
@@ -43,10 +43,10 @@ pub(super) async fn withdraw(call: ApiCall) -> Result<ApiReply, Problem> {
     let revoked = call.shared.wait(revoked).await?;
     let (_, act) = revoked.ok_or_else(|| Problem::missing("the link was used or revoked, or has expired"))?;
     call.note(&domain, act);
-    Ok(ApiReply::done())
+    Ok(ApiReply::without_content())
 }
 
-fn shown(invitation: &Invitation, pages: Option<&str>) -> Value {
+fn to_json(invitation: &Invitation, pages: Option<&str>) -> Value {
     let account = fixed_name(invitation).map(|local| format!("{local}@{}", invitation.domain));
     let (purpose, inviter) = match &invitation.purpose {
         Purpose::Account(_) => ("account", invitation.owner.as_ref()),

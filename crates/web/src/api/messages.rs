@@ -20,7 +20,7 @@ pub(super) async fn send(call: ApiCall) -> Result<ApiReply, Problem> {
         answer.complete(Ok(()));
     };
     call.shared.ask(work).await?;
-    Ok(ApiReply::done().with_status(StatusCode::ACCEPTED))
+    Ok(ApiReply::without_content().with_status(StatusCode::ACCEPTED))
 }
 
 pub(super) async fn announce(call: ApiCall) -> Result<ApiReply, Problem> {
@@ -38,7 +38,7 @@ pub(super) async fn announce(call: ApiCall) -> Result<ApiReply, Problem> {
         answer.complete(Ok(()));
     };
     call.shared.ask(work).await?;
-    Ok(ApiReply::done().with_status(StatusCode::ACCEPTED))
+    Ok(ApiReply::without_content().with_status(StatusCode::ACCEPTED))
 }
 
 pub(super) async fn motd(call: ApiCall) -> Result<ApiReply, Problem> {
@@ -63,7 +63,7 @@ async fn put(call: ApiCall, text: Option<Text>, what: &str) -> Result<ApiReply, 
     let of = domain.clone();
     call.shared.ask(move |world, answer| messages::set_motd(world, &of, text, |_, set| answer.complete(set))).await?;
     call.note(&domain, what.to_owned());
-    Ok(ApiReply::done())
+    Ok(ApiReply::without_content())
 }
 
 /// Returns the domain in the path, if announcements are on there.

@@ -39,7 +39,7 @@ async fn store(call: &ApiCall, card: Option<String>, act: &str) -> Result<ApiRep
     match call.shared.ask(work).await? {
         CardStored::Done => {
             call.note(account.domain(), format!("{act} {account}"));
-            Ok(ApiReply::done())
+            Ok(ApiReply::without_content())
         }
         CardStored::Missing => Err(Problem::missing(format!("there is no account {account}"))),
         CardStored::Malformed => {
@@ -58,7 +58,7 @@ fn outcome(stored: Option<Result<CardStored, StoreError>>) -> Result<CardStored,
 pub(super) async fn files(call: ApiCall) -> Result<ApiReply, Problem> {
     let account = existing(&call).await?;
     let limit = call.query.number("limit").unwrap_or(PAGE) as usize;
-    let found = call.shared.wait(call.shared.stores.slots.filled(account.as_ref(), now_ms(), limit)).await?;
+    let found = call.shared.wait(call.shared.stores.slots.files_of(account.as_ref(), now_ms(), limit)).await?;
     let items: Vec<_> = found.iter().map(file).collect();
     Ok(ApiReply::json(&json!({ "items": items, "next": null })))
 }

@@ -22,7 +22,7 @@ pub(super) async fn take(call: ApiCall) -> Result<ApiReply, Problem> {
     call.note("", format!("started sampling the stacks of the server for {seconds} seconds, at {rate} Hz"));
     sleep(Duration::from_secs(seconds)).await;
     let sampled = apart(move || sampler.finish()).await?;
-    Ok(ApiReply::json(&shown(&sampled)))
+    Ok(ApiReply::json(&to_json(&sampled)))
 }
 
 /// Runs work that takes milliseconds on a thread of its own.
@@ -36,7 +36,7 @@ async fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T, Unsampled> + 
     })
 }
 
-fn shown(sampled: &Sampled) -> Value {
+fn to_json(sampled: &Sampled) -> Value {
     let module = |module: &rookery_profile::sampler::SampledModule| json!({ "path": module.path, "file": module.file });
     let stack = |stack: &rookery_profile::sampler::Stack| json!({ "thread": stack.thread, "samples": stack.samples, "frames": stack.frames });
     json!({

@@ -40,7 +40,7 @@ pub(super) async fn once(call: ApiCall) -> Result<ApiReply, Problem> {
 pub(super) async fn overview(call: ApiCall) -> Result<ApiReply, Problem> {
     call.may_all()?;
     let readings = call.shared.readings.clone().ok_or_else(none_served)?;
-    let _place = call.shared.feeds.enter(call.caller.from).ok_or_else(crowded)?;
+    let _place = call.shared.feeds.enter(call.caller.from).ok_or_else(too_many_readers)?;
     let mut feed = readings.overview(call.caller.from).map_err(|_| Refusal::Late)?;
     let told = timeout(LOOK, poll_fn(|context| feed.poll(context))).await.map_err(|_| Refusal::Late)?;
     match told {
@@ -59,7 +59,7 @@ fn none_served() -> Problem {
     Problem::missing("no readings are served: see [dpm] in the configuration")
 }
 
-fn crowded() -> Problem {
+fn too_many_readers() -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many", "too many clients of the API read already")
 }
 
@@ -75,7 +75,7 @@ fn open(call: &ApiCall, is_once: bool) -> Result<(Box<dyn Feed>, FeedPlace), Pro
         )));
     }
     let from = call.caller.from;
-    let place = call.shared.feeds.enter(from).ok_or_else(crowded)?;
+    let place = call.shared.feeds.enter(from).ok_or_else(too_many_readers)?;
     let feed = readings.read(&requests, is_once, from).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => Problem::bad_request(error.to_string()),
         _ => Refusal::Late.into(),

@@ -11,7 +11,7 @@ use super::problem::Problem;
 pub(super) async fn list(call: ApiCall) -> Result<ApiReply, Problem> {
     let domain = call.domain(0)?;
     let listed = call.shared.wait(reports::list(&call.shared.stores, &domain)).await?;
-    let items: Vec<_> = listed.iter().map(shown).collect();
+    let items: Vec<_> = listed.iter().map(to_json).collect();
     Ok(ApiReply::json(&json!({ "items": items, "next": null })))
 }
 
@@ -22,10 +22,10 @@ pub(super) async fn dismiss(call: ApiCall) -> Result<ApiReply, Problem> {
         return Err(Problem::missing("there is no such report"));
     }
     call.note(&domain, format!("dismissed an abuse report: {id}"));
-    Ok(ApiReply::done())
+    Ok(ApiReply::without_content())
 }
 
-fn shown(report: &AbuseReport) -> Value {
+fn to_json(report: &AbuseReport) -> Value {
     json!({
         "id": report.id,
         "time": date::timestamp(report.unix_ms),

@@ -28,7 +28,7 @@ pub(super) async fn get(call: ApiCall) -> Result<ApiReply, Problem> {
     let of = room.clone();
     let described =
         call.shared.ask(move |world, answer| rooms::describe(world, of, |_, found| answer.complete(found))).await?;
-    Ok(ApiReply::json(&shown(&room, &described)))
+    Ok(ApiReply::json(&to_json(&room, &described)))
 }
 
 pub(super) async fn create(call: ApiCall) -> Result<ApiReply, Problem> {
@@ -43,19 +43,19 @@ pub(super) async fn create(call: ApiCall) -> Result<ApiReply, Problem> {
     if owner.local().is_none() || owner.resource().is_some() {
         return Err(no_owner().into());
     }
-    let wanted = WantedSettings { is_persistent: Some(true), ..wanted(&call)? };
+    let wanted = WantedSettings { is_persistent: Some(true), ..read_settings(&call)? };
     let of = room.clone();
     let work = move |world: &mut _, answer: OperationAnswer<_>| {
         rooms::create(world, of, owner, wanted, |_, made| answer.complete(made));
     };
     call.shared.ask(work).await?;
     call.note(&domain, format!("made a room: {room}"));
-    Ok(ApiReply::json(&json!({ "jid": room.as_str() })).created(&format!("/rooms/{}", encode(room.as_str()))))
+    Ok(ApiReply::json(&json!({ "jid": room.as_str() })).with_location(&format!("/rooms/{}", encode(room.as_str()))))
 }
 
 pub(super) async fn change(call: ApiCall) -> Result<ApiReply, Problem> {
     let room = call.address(0)?;
-    let wanted = WantedSettings { is_persistent: call.body.switch("persistent"), ..wanted(&call)? };
+    let wanted = WantedSettings { is_persistent: call.body.switch("persistent"), ..read_settings(&call)? };
     let of = room.clone();
     let work = move |world: &mut _, answer: OperationAnswer<_>| {
         rooms::configure(world, of, wanted, |_, done| answer.complete(done));
@@ -63,11 +63,11 @@ pub(super) async fn change(call: ApiCall) -> Result<ApiReply, Problem> {
     call.shared.ask(work).await?;
     let domain = call.shared.domain_of(room.domain()).unwrap_or_default();
     call.note(&domain, format!("changed the settings of a room: {room}"));
-    Ok(ApiReply::done())
+    Ok(ApiReply::without_content())
 }
 
 /// Returns the settings in a request, except for the persistence of the room.
-fn wanted(call: &ApiCall) -> Result<WantedSettings, Refusal> {
+fn read_settings(call: &ApiCall) -> Result<WantedSettings, Refusal> {
     let text = |name: &str| match call.body.text(name) {
         Some(text) if !messages::is_sayable(text) => {
             Err(Refusal::Impossible(format!("{name} contains characters that XML doesn't allow")))
@@ -93,7 +93,7 @@ pub(super) async fn destroy(call: ApiCall) -> Result<ApiReply, Problem> {
     call.shared.ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(done))).await?;
     let domain = call.shared.domain_of(room.domain()).unwrap_or_default();
     call.note(&domain, format!("destroyed a room: {room}"));
-    Ok(ApiReply::done())
+    Ok(ApiReply::without_content())
 }
 
 pub(super) async fn affiliations(call: ApiCall) -> Result<ApiReply, Problem> {
@@ -126,7 +126,7 @@ pub(super) async fn affiliate(call: ApiCall) -> Result<ApiReply, Problem> {
     };
     call.shared.ask(work).await?;
     call.note(&call.shared.domain_of(room.domain()).unwrap_or_default(), act);
-    Ok(ApiReply::done())
+    Ok(ApiReply::without_content())
 }
 
 fn item(row: &RoomRow) -> Value {
@@ -141,7 +141,7 @@ fn item(row: &RoomRow) -> Value {
     })
 }
 
-fn shown(jid: &Jid, room: &Described) -> Value {
+fn to_json(jid: &Jid, room: &Described) -> Value {
     let occupants: Vec<_> = room
         .occupants
         .iter()

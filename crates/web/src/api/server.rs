@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rookery_base::{counted, date};
+use rookery_base::{count_of, date};
 use rookery_jid::Jid;
 use rookery_operations::{Gathered, Refusal, reach};
 use rookery_shard::{ShardCensus, StreamReport};
@@ -114,7 +114,7 @@ pub(super) async fn close_streams(call: ApiCall) -> Result<ApiReply, Problem> {
     let missing = |_| Problem::missing("there is no such server");
     let server = rookery_jid::prepare_domain(call.variable(0)).map_err(missing)?.into_owned();
     let (closed, is_partial) = call.shared.close_servers_of_all(&server, None).await?;
-    call.note("", format!("closed {} with {server}", counted(closed as u64, "stream")));
+    call.note("", format!("closed {} with {server}", count_of(closed as u64, "stream")));
     Ok(ApiReply::json(&json!({ "ended": closed, "partial": is_partial })))
 }
 

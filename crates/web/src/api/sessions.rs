@@ -1,6 +1,6 @@
 //! Sessions.
 
-use rookery_base::{counted, date};
+use rookery_base::{count_of, date};
 use rookery_jid::Jid;
 use rookery_operations::sessions::{self, SessionInfo};
 use rookery_operations::{Gathered, Refusal};
@@ -42,7 +42,7 @@ pub(super) async fn of_user(call: ApiCall) -> Result<ApiReply, Problem> {
 pub(super) async fn end_all(call: ApiCall) -> Result<ApiReply, Problem> {
     let account = call.address(0)?;
     let ended = end(&call, account.clone()).await?;
-    call.note(account.domain(), format!("ended {}: {account}", counted(ended as u64, "session")));
+    call.note(account.domain(), format!("ended {}: {account}", count_of(ended as u64, "session")));
     Ok(ApiReply::json(&json!({ "ended": ended })))
 }
 
@@ -54,7 +54,7 @@ pub(super) async fn end_one(call: ApiCall) -> Result<ApiReply, Problem> {
         return Err(missing());
     }
     call.note(account.domain(), format!("ended a session: {session}"));
-    Ok(ApiReply::done())
+    Ok(ApiReply::without_content())
 }
 
 async fn end(call: &ApiCall, address: Jid) -> Result<usize, Refusal> {

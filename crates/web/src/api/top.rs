@@ -84,7 +84,7 @@ pub(super) async fn top(call: ApiCall) -> Result<ApiReply, Problem> {
         "servers" => (servers(&counted.servers), false),
         "stages" => (stages(&counted.sum), false),
         "statements" => (shared.stores.meta.statement_times().iter().map(statement).collect(), false),
-        "nodes" => (rookery_observe::cluster::seen().iter().flat_map(|seen| &seen.nodes).map(node).collect(), false),
+        "nodes" => (rookery_observe::cluster::latest().iter().flat_map(|seen| &seen.nodes).map(node).collect(), false),
         _ => (busiest(&counted.threads).map(|(name, cpu)| thread(name, cpu)).collect::<Vec<_>>(), false),
     };
     let whole = whole(&counted);
@@ -93,7 +93,7 @@ pub(super) async fn top(call: ApiCall) -> Result<ApiReply, Problem> {
         json!({ "values": names(&row.values), "counts": names(&row.counts) })
     };
     let columns = rows.first().map(named);
-    let rows: Vec<_> = rows.iter().take(most).map(shown).collect();
+    let rows: Vec<_> = rows.iter().take(most).map(row_json).collect();
     Ok(ApiReply::json(&json!({
         "time": date::timestamp(now_ms()),
         "by": by,
@@ -326,7 +326,7 @@ fn thread(name: &str, cpu_seconds: f64) -> TopRow {
     TopRow::new(name).count("cpu_seconds", cpu_seconds)
 }
 
-fn shown(row: &TopRow) -> Value {
+fn row_json(row: &TopRow) -> Value {
     json!({ "name": row.name, "counts": object(&row.counts), "values": object(&row.values) })
 }
 

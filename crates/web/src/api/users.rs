@@ -17,7 +17,7 @@ pub(super) async fn list(call: ApiCall) -> Result<ApiReply, Problem> {
     let domain = call.domain(0)?;
     let (only, order) = (call.query.text("only"), call.query.text("order"));
     if only.is_some() || order.is_some() {
-        return chosen(&call, &domain, only, order).await;
+        return reply_in_order(&call, &domain, only, order).await;
     }
     let (after, limit) = call.page()?;
     let search = call.query.text("search").unwrap_or_default();
@@ -33,7 +33,12 @@ pub(super) async fn list(call: ApiCall) -> Result<ApiReply, Problem> {
 
 /// Replies with a part of the accounts of a kind, in an order. The `next` of such a part is the
 /// number of accounts up to its end.
-async fn chosen(call: &ApiCall, domain: &str, only: Option<&str>, order: Option<&str>) -> Result<ApiReply, Problem> {
+async fn reply_in_order(
+    call: &ApiCall,
+    domain: &str,
+    only: Option<&str>,
+    order: Option<&str>,
+) -> Result<ApiReply, Problem> {
     let kind = KINDS.iter().find(|(name, _)| only == Some(name)).unwrap_or(&KINDS[0]).1;
     let order = ORDERS.iter().find(|(name, _)| order == Some(name)).unwrap_or(&ORDERS[0]).1;
     let after = call.query.text("after").unwrap_or("0").parse::<u32>();
@@ -58,7 +63,7 @@ pub(super) async fn add(call: ApiCall) -> Result<ApiReply, Problem> {
     call.shared.ask(move |world, answer| users::add(world, made, password, |_, added| answer.complete(added))).await?;
     call.note(&domain, format!("created an account: {account}"));
     let body = item(&account, false, None);
-    Ok(ApiReply::json(&body).created(&format!("/users/{}", encode(account.as_str()))))
+    Ok(ApiReply::json(&body).with_location(&format!("/users/{}", encode(account.as_str()))))
 }
 
 pub(super) async fn get(call: ApiCall) -> Result<ApiReply, Problem> {
@@ -98,7 +103,7 @@ pub(super) async fn change(call: ApiCall) -> Result<ApiReply, Problem> {
         let what = if disabled { "disabled an account" } else { "re-enabled an account" };
         call.note(account.domain(), format!("{what}: {account}"));
     }
-    Ok(ApiReply::done())
+    Ok(ApiReply::without_content())
 }
 
 pub(super) async fn remove(call: ApiCall) -> Result<ApiReply, Problem> {
@@ -106,7 +111,7 @@ pub(super) async fn remove(call: ApiCall) -> Result<ApiReply, Problem> {
     let removed = account.clone();
     call.shared.ask(move |world, answer| users::remove(world, removed, |_, removed| answer.complete(removed))).await?;
     call.note(account.domain(), format!("deleted an account: {account}"));
-    Ok(ApiReply::done())
+    Ok(ApiReply::without_content())
 }
 
 pub(super) async fn empty_archive(call: ApiCall) -> Result<ApiReply, Problem> {
@@ -116,7 +121,7 @@ pub(super) async fn empty_archive(call: ApiCall) -> Result<ApiReply, Problem> {
         .ask(move |world, answer| users::empty_archive(world, emptied, |_, emptied| answer.complete(emptied)))
         .await?;
     call.note(account.domain(), format!("emptied an archive: {account}"));
-    Ok(ApiReply::done())
+    Ok(ApiReply::without_content())
 }
 
 pub(super) async fn export(call: ApiCall) -> Result<ApiReply, Problem> {

@@ -56,27 +56,26 @@ impl BucketKey {
             ("X-Amz-Expires", &seconds),
             ("X-Amz-SignedHeaders", "host"),
         ];
-        let encoded =
-            own.iter().chain(parts.query).map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
+        let encoded = own.iter().chain(parts.query).map(|(name, value)| format!("{}={}", encode(name), encode(value)));
         let mut encoded: Vec<String> = encoded.collect();
         encoded.sort_unstable();
         let query = encoded.join("&");
         let SignedParts { method, host, path, .. } = parts;
         let request = format!("{method}\n{path}\n{query}\nhost:{host}\n\nhost\nUNSIGNED-PAYLOAD");
         let text = format!("{ALGORITHM}\n{time}\n{scope}\n{}", hex::encode(Sha256::digest(request)));
-        let signature = hex::encode(keyed(&self.key(day), &text));
+        let signature = hex::encode(hmac(&self.key(day), &text));
         format!("{query}&X-Amz-Signature={signature}")
     }
 
     /// Returns the signing key of a day.
     fn key(&self, day: &str) -> [u8; 32] {
-        let first = keyed(format!("AWS4{}", self.secret_key).as_bytes(), day);
-        [self.region.as_str(), "s3", "aws4_request"].iter().fold(first, |key, part| keyed(&key, part))
+        let first = hmac(format!("AWS4{}", self.secret_key).as_bytes(), day);
+        [self.region.as_str(), "s3", "aws4_request"].iter().fold(first, |key, part| hmac(&key, part))
     }
 }
 
 /// Returns the HMAC of a text.
-fn keyed(key: &[u8], text: &str) -> [u8; 32] {
+fn hmac(key: &[u8], text: &str) -> [u8; 32] {
     // HMAC takes keys of any length.
     let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(key) else { return [0; 32] };
     mac.update(text.as_bytes());
@@ -85,7 +84,7 @@ fn keyed(key: &[u8], text: &str) -> [u8; 32] {
 
 /// Returns a text as in the query of a signed address: percent-encoded, except for unreserved
 /// characters (RFC 3986 §2.3).
-fn encoded(text: &str) -> String {
+fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

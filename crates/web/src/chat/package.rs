@@ -32,7 +32,7 @@ pub fn folder(data: &Path) -> PathBuf {
 
 /// Returns the folder that has the files of this version: the one in a data folder or, if there is
 /// none, that of the server's package; `None` if neither exists.
-pub fn installed(data: &Path) -> Option<PathBuf> {
+pub fn installed_folder(data: &Path) -> Option<PathBuf> {
     [data, Path::new(PACKAGED)].map(folder).into_iter().find(|folder| folder.is_dir())
 }
 
@@ -82,7 +82,7 @@ fn write_files(package: &[u8], folder: &Path) -> io::Result<usize> {
     for entry in archive.entries()? {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
-        let Some(wanted) = wanted(&path).filter(|_| entry.header().entry_type().is_file()) else { continue };
+        let Some(wanted) = wanted_file(&path).filter(|_| entry.header().entry_type().is_file()) else { continue };
         let target = folder.join(wanted);
         fs::create_dir_all(target.parent().unwrap_or(folder))?;
         let mut bytes = Vec::new();
@@ -109,7 +109,7 @@ fn remove(folder: &Path) -> io::Result<()> {
 
 /// Returns the path for a file of the package if browsers need it: a built file, unless it is a map
 /// for debuggers or exists in a smaller form.
-fn wanted(path: &Path) -> Option<&Path> {
+fn wanted_file(path: &Path) -> Option<&Path> {
     let path = path.strip_prefix("package/dist").ok()?;
     let name = path.to_str()?;
     let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));

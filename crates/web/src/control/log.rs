@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode};
-use rookery_base::counted;
+use rookery_base::count_of;
 use rookery_observe::lines::{Line, Lines};
 use rookery_operations::action_log::Entry;
 use serde_json::Value;
@@ -108,7 +108,7 @@ pub(super) async fn raise(request: Request<Incoming>, who: &str, shared: Arc<Web
     if let Err(words) = shared.instance.log.levels.raise(module, level, lasts) {
         return Problem::bad_request(words).response();
     }
-    let act = format!("set the level of the log of {module} to {level} for {}", counted(seconds, "second"));
+    let act = format!("set the level of the log of {module} to {level} for {}", count_of(seconds, "second"));
     let (who, by, domain) = (who.to_owned(), BY_COMMAND.to_owned(), String::new());
     shared.action_log.note(Entry { unix_ms: now_ms(), who, by, act, domain });
     tokio::spawn(async move {

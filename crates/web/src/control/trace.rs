@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use hyper::{Response, StatusCode};
-use rookery_base::{counted, date, one_shot};
+use rookery_base::{count_of, date, one_shot};
 use rookery_hub::trace::{MOST_SECONDS, MOST_STANZAS, MOST_TRACES};
 use rookery_hub::{Sighting, Subject, Trace};
 use rookery_operations::Refusal;
@@ -84,8 +84,8 @@ fn note(shared: &WebShared, who: &str, subject: &Subject, stanzas: u64, seconds:
     let act = format!(
         "traced {} for {}, {} at most, {with} what people write",
         subject.as_str(),
-        counted(seconds, "second"),
-        counted(stanzas, "stanza")
+        count_of(seconds, "second"),
+        count_of(stanzas, "stanza")
     );
     let domain = match subject {
         Subject::Address(jid) => shared.domain_of(jid.domain()).unwrap_or_default(),

@@ -148,7 +148,7 @@ pub(crate) async fn present(
         reports: waiting,
         bucket: shared.files.failures(),
         restart: settings.restart.clone(),
-        cluster: rookery_observe::cluster::seen(),
+        cluster: rookery_observe::cluster::latest(),
     })
 }
 

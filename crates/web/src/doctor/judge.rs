@@ -22,7 +22,7 @@ pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     findings.push(store_waits(facts));
     findings.extend(silent_shards(facts));
     findings.push(shards(facts));
-    findings.extend(lopsided(facts));
+    findings.extend(judge_balance(facts));
     findings.push(deliveries(facts));
     findings.push(readers(facts));
     findings.push(memory(facts));
@@ -179,7 +179,7 @@ fn shards(facts: &DoctorFacts) -> DoctorFinding {
 }
 
 /// Returns a finding if one shard has far more work than the others.
-fn lopsided(facts: &DoctorFacts) -> Option<DoctorFinding> {
+fn judge_balance(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let loads = facts.shards.iter().map(|load| load.cpu);
     let (most, sum) = (loads.clone().fold(0.0, f64::max), loads.sum::<f64>());
     let others = (sum - most) / (facts.shards.len().checked_sub(1).filter(|others| *others > 0)? as f64);

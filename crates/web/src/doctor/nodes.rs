@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    fn seen() -> ClusterSeen {
+    fn healthy_cluster() -> ClusterSeen {
         let node = |name: &str| NodeSeen { name: name.into(), is_up: true, ..NodeSeen::default() };
         let journal = JournalSeen { is_kept: true, ..JournalSeen::default() };
         ClusterSeen { has_redis: true, gone: 0, journal, nodes: vec![node("n1"), node("n2"), node("n3")] }
@@ -97,7 +97,7 @@ mod tests {
             (|seen| seen.nodes[1].clock_ms = Some(-3200), Grade::Warning, "node n2 and of this one are 3 s apart"),
         ];
         for (change, grade, words) in cases {
-            let mut seen = seen();
+            let mut seen = healthy_cluster();
             change(&mut seen);
             let found = nodes(&seen);
             assert_eq!((found.len(), found[0].grade), (1, grade), "{found:?}");

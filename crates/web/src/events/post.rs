@@ -21,8 +21,8 @@ use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 use tracing::{info, warn};
 
-use super::shown;
 use super::spool::{NextLines, Spool};
+use super::to_json;
 use crate::ask::now_ms;
 use crate::https;
 
@@ -139,7 +139,7 @@ impl Poster {
             let newest = last.serial;
             let mut lines = Vec::new();
             for event in &behind.events {
-                lines.extend_from_slice(shown(event).to_string().as_bytes());
+                lines.extend_from_slice(to_json(event).to_string().as_bytes());
                 lines.push(b'\n');
             }
             match self.with_spool(move |spool| spool.append(&lines)).await {

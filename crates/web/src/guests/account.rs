@@ -73,7 +73,7 @@ pub async fn take(guest: &WebGuest, given: &[(String, String)]) -> Response<Body
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry_ms.div_ceil(1000)));
             return response;
         }
-        ProofOutcome::Failed(refusal) => return guest.failed(&refusal),
+        ProofOutcome::Failed(refusal) => return guest.fail(&refusal),
     };
     if !removes {
         return download(guest, account).await;
@@ -88,7 +88,7 @@ pub async fn take(guest: &WebGuest, given: &[(String, String)]) -> Response<Body
             info!(%account, address = %origin.address.ip(), "an account was deleted by its user");
             guest.say(StatusCode::OK, words.account_removed_title, words.account_removed_text)
         }
-        Err(refusal) => guest.failed(&refusal),
+        Err(refusal) => guest.fail(&refusal),
     }
 }
 
@@ -99,7 +99,7 @@ async fn download(guest: &WebGuest, account: Jid) -> Response<Body> {
     }
     let document = match guest.shared.export(account.clone()).await {
         Ok(document) => document,
-        Err(refusal) => return guest.failed(&refusal),
+        Err(refusal) => return guest.fail(&refusal),
     };
     info!(%account, address = %guest.origin.address.ip(), "an account was exported by its user");
     let mut response = reply(StatusCode::OK, "application/xml", "");

@@ -37,7 +37,7 @@ impl GuestFrame {
     }
 
     /// Returns the title of a page in the browser: with the name of the server, once.
-    fn titled(&self, title: &str) -> String {
+    fn title_of(&self, title: &str) -> String {
         if title == self.server { title.to_owned() } else { format!("{title} – {}", self.server) }
     }
 
@@ -49,7 +49,7 @@ impl GuestFrame {
              <title>{}</title><link rel=\"icon\" href=\"/logo\">\
              <link rel=\"stylesheet\" href=\"/pages/style.css\">\
              <script src=\"/pages/script.js\" defer></script></head><body>",
-            &[&self.language.tag(), &self.titled(title)],
+            &[&self.language.tag(), &self.title_of(title)],
         );
         html.add(
             "<a class=\"skip\" href=\"#main\">{}</a><header><a class=\"brand\" href=\"/\">\
@@ -156,7 +156,7 @@ mod tests {
     fn a_title_has_the_name_of_the_server_once() {
         let frame = GuestFrame { language: Language::English, server: "a.example".into() };
         assert_eq!(
-            (frame.titled("a.example"), frame.titled("Hello")),
+            (frame.title_of("a.example"), frame.title_of("Hello")),
             ("a.example".into(), "Hello – a.example".into())
         );
     }

@@ -60,12 +60,12 @@ impl WebGuest {
     }
 
     /// Counts a failed attempt.
-    pub fn missed(&self) {
-        self.shared.door.missed(self.origin.address.ip(), now_ms());
+    pub fn count_miss(&self) {
+        self.shared.door.count_miss(self.origin.address.ip(), now_ms());
     }
 
     /// Returns the page for a failure of the server; the log has the reason.
-    pub fn failed(&self, cause: &dyn std::fmt::Display) -> Response<Body> {
+    pub fn fail(&self, cause: &dyn std::fmt::Display) -> Response<Body> {
         tracing::error!(%cause, "a page for guests failed");
         let words = self.words();
         self.say(StatusCode::SERVICE_UNAVAILABLE, words.failed_title, words.failed_text)

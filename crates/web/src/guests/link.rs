@@ -70,7 +70,7 @@ pub async fn page(guest: &WebGuest, purpose: GuestPurpose, token: &str) -> Respo
 pub async fn take(guest: &WebGuest, purpose: GuestPurpose, token: &str, given: &[(String, String)]) -> Response<Body> {
     let invitation = match find(guest, token).await {
         Ok(found) if GuestPurpose::of(&found) == purpose => found,
-        Ok(_) => return spent(guest),
+        Ok(_) => return spent_page(guest),
         Err(response) => return *response,
     };
     let name = value(given, "name").trim();
@@ -86,20 +86,20 @@ pub async fn take(guest: &WebGuest, purpose: GuestPurpose, token: &str, given: &
     let refused = match asked.await {
         Ok(Ok(())) => return lead(StatusCode::SEE_OTHER, &ready::path(&account, purpose == GuestPurpose::Account)),
         Ok(Err(refused)) => refused,
-        Err(refusal) => return guest.failed(&refusal),
+        Err(refusal) => return guest.fail(&refusal),
     };
     match refused {
         Unregistered::Taken => {
-            guest.missed();
+            guest.count_miss();
             let faults = Faults { name: Some(Html::of(words.name_taken, &[])), ..Faults::default() };
             show(guest, &invitation, StatusCode::CONFLICT, name, faults)
         }
-        Unregistered::Used | Unregistered::Gone => spent(guest),
+        Unregistered::Used | Unregistered::Gone => spent_page(guest),
         Unregistered::Refused(error) if error.condition == Condition::NotAcceptable => {
             let faults = Faults { password: Some(Html::of(words.password_impossible, &[])), ..Faults::default() };
             show(guest, &invitation, StatusCode::UNPROCESSABLE_ENTITY, name, faults)
         }
-        Unregistered::Refused(error) => guest.failed(&format!("{:?}", error.condition)),
+        Unregistered::Refused(error) => guest.fail(&format!("{:?}", error.condition)),
     }
 }
 
@@ -116,10 +116,10 @@ async fn find(guest: &WebGuest, token: &str) -> Result<Invitation, Box<Response<
     match found {
         Ok(Some(found)) if guest.shared.has_module(&found.domain, "register") => Ok(found),
         Ok(_) => {
-            guest.missed();
-            Err(Box::new(spent(guest)))
+            guest.count_miss();
+            Err(Box::new(spent_page(guest)))
         }
-        Err(refusal) => Err(Box::new(guest.failed(&refusal))),
+        Err(refusal) => Err(Box::new(guest.fail(&refusal))),
     }
 }
 
@@ -188,7 +188,7 @@ fn show(guest: &WebGuest, invitation: &Invitation, status: StatusCode, name: &st
     let mut main = Html::of("<section class=\"card\"><h1>", &[]);
     main.push(&heading);
     main.add("</h1><p id=\"who\">", &[]);
-    main.push(&introduced(guest, invitation));
+    main.push(&introduction(guest, invitation));
     main.add("</p>", &[]);
     let has_faults = faults.name.is_some() || faults.password.is_some() || faults.again.is_some();
     if has_faults {
@@ -214,7 +214,7 @@ fn show(guest: &WebGuest, invitation: &Invitation, status: StatusCode, name: &st
 }
 
 /// Returns the introduction: the inviter, or the account whose password is set.
-fn introduced(guest: &WebGuest, invitation: &Invitation) -> Html {
+fn introduction(guest: &WebGuest, invitation: &Invitation) -> Html {
     let words = guest.words();
     match (GuestPurpose::of(invitation), &invitation.owner) {
         (GuestPurpose::Account, Some(owner)) => {
@@ -277,7 +277,7 @@ fn form(guest: &WebGuest, invitation: &Invitation, name: &str, faults: Faults) -
     html
 }
 
-fn spent(guest: &WebGuest) -> Response<Body> {
+fn spent_page(guest: &WebGuest) -> Response<Body> {
     let words = guest.words();
     guest.say(StatusCode::NOT_FOUND, words.spent_title, words.spent_text)
 }

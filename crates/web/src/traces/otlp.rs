@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     /// Returns a tick with one message, by the clock that shards use.
-    fn collected() -> CollectedSpans {
+    fn collect_one() -> CollectedSpans {
         spans().collect(Some(u32::MAX));
         let mut path = StanzaPath::default();
         let collected = loop {
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn stages_are_below_the_stanza_that_they_worked_for() {
-        let batch = batch("n1", &collected(), &[]).unwrap();
+        let batch = batch("n1", &collect_one(), &[]).unwrap();
         let spans = spans_of(&batch);
         assert_eq!(batch.spans, spans.len() as u64);
         let named = |name: &str| spans.iter().find(|span| span["name"] == name).unwrap();

@@ -4,13 +4,13 @@ const CLIENT_HEADER: &str = "<?xml version='1.0' encoding='UTF-8'?>\n<stream:str
      to='im.example.com' version='1.0' xml:lang='en' id='++&amp;9' xmlns='jabber:client' \
      xmlns:stream='http://etherx.jabber.org/streams' xmlns:db=\"jabber:server:dialback\">";
 
-fn parsed(raw: &str) -> Result<Option<(usize, Header)>, Fault> {
+fn parse_header(raw: &str) -> Result<Option<(usize, Header)>, Fault> {
     parse(raw.as_bytes(), &Limits::BEFORE_LOGIN)
 }
 
 #[test]
 fn the_usual_header() {
-    let (len, header) = parsed(&format!("{CLIENT_HEADER}<iq/>")).unwrap().unwrap();
+    let (len, header) = parse_header(&format!("{CLIENT_HEADER}<iq/>")).unwrap().unwrap();
     assert_eq!(len, CLIENT_HEADER.len());
     let text = |text: &str| Some(text.to_owned());
     assert_eq!(
@@ -31,13 +31,14 @@ fn the_usual_header() {
 #[test]
 fn every_beginning_of_it_is_incomplete() {
     for end in 0..CLIENT_HEADER.len() {
-        assert_eq!(parsed(&CLIENT_HEADER[..end]), Ok(None), "{}", &CLIENT_HEADER[..end]);
+        assert_eq!(parse_header(&CLIENT_HEADER[..end]), Ok(None), "{}", &CLIENT_HEADER[..end]);
     }
 }
 
 #[test]
 fn other_ways_to_write_it() {
-    let prefixes = |raw: &str| parsed(raw).map(|found| found.map(|(_, header)| (header.prefix, header.default_ns)));
+    let prefixes =
+        |raw: &str| parse_header(raw).map(|found| found.map(|(_, header)| (header.prefix, header.default_ns)));
     assert_eq!(
         prefixes("\n<s:stream xmlns:s='http://etherx.jabber.org/streams' xmlns='jabber:server'\n>"),
         Ok(Some((Some("s".to_owned()), ns::SERVER.to_owned())))
@@ -50,7 +51,7 @@ fn other_ways_to_write_it() {
         "<?xml version='1.0' standalone='yes'?>",
         "<?xml\tversion='1.0' encoding='UTF-8' standalone='no'?>\r\n",
     ] {
-        assert!(matches!(parsed(&format!("{declaration}{bare}")), Ok(Some(_))), "{declaration}");
+        assert!(matches!(parse_header(&format!("{declaration}{bare}")), Ok(Some(_))), "{declaration}");
     }
 }
 
@@ -85,13 +86,13 @@ fn what_is_wrong_is_named() {
         ("\u{16}\u{3}\u{1}", Fault::NotWellFormed),
     ];
     for (raw, fault) in cases {
-        assert_eq!(parsed(&raw.replace("DECLARED", declared)), Err(fault), "{raw}");
+        assert_eq!(parse_header(&raw.replace("DECLARED", declared)), Err(fault), "{raw}");
     }
 }
 
 #[test]
 fn an_endless_header_is_too_big() {
     let endless = format!("<stream:stream a='{}", "x".repeat(20_000));
-    assert_eq!(parsed(&endless), Err(Fault::TooBig));
-    assert_eq!(parsed(&endless[..10_000]), Ok(None));
+    assert_eq!(parse_header(&endless), Err(Fault::TooBig));
+    assert_eq!(parse_header(&endless[..10_000]), Ok(None));
 }

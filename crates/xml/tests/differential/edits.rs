@@ -3,7 +3,7 @@
 use crate::random::DifferentialRandom;
 
 /// Returns a seed with one to three edits.
-pub fn damaged(random: &mut DifferentialRandom, seeds: &[Vec<u8>]) -> Vec<u8> {
+pub fn damage(random: &mut DifferentialRandom, seeds: &[Vec<u8>]) -> Vec<u8> {
     // The long seed comes last and is taken seldom, because it costs much and has little markup.
     let seed = if random.below(40) == 0 { seeds.len() - 1 } else { random.below(seeds.len() - 1) };
     let mut bytes = seeds[seed].clone();

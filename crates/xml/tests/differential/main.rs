@@ -59,32 +59,28 @@ fn nothing_is_accepted_that_another_parser_refuses() {
 
 fn judge(case: u64, seeds: &[Vec<u8>], counts: &DifferentialCounts) {
     let mut random = DifferentialRandom::new(case);
-    let bytes = edits::damaged(&mut random, seeds);
+    let bytes = edits::damage(&mut random, seeds);
     let mut scanner = Scanner::new();
     let answer = scanner.scan(&bytes, &Limits::AFTER_LOGIN);
     let split = random.below(bytes.len() + 1);
-    assert_eq!(in_pieces(&bytes, &[split]), answer, "case {case}, split at {split}: {}", shown(&bytes));
+    assert_eq!(in_pieces(&bytes, &[split]), answer, "case {case}, split at {split}: {}", show(&bytes));
     let count = match answer {
         Ok(Scan::Stanza(len)) => {
             match oracle::read(&bytes[..len]) {
                 OracleVerdict::Element(seen) => compare(&scanner.stanza(&bytes), &seen, case),
-                OracleVerdict::Refused(reason) => panic!("case {case}: {reason} in {}", shown(&bytes[..len])),
+                OracleVerdict::Refused(reason) => panic!("case {case}: {reason} in {}", show(&bytes[..len])),
             }
             &counts.both_accept
         }
         Ok(Scan::Rare(len)) => {
-            assert!(
-                !matches!(oracle::read(&bytes[..len]), OracleVerdict::Element(_)),
-                "case {case}: {}",
-                shown(&bytes)
-            );
+            assert!(!matches!(oracle::read(&bytes[..len]), OracleVerdict::Element(_)), "case {case}: {}", show(&bytes));
             &counts.rare
         }
         Ok(Scan::Partial) => &counts.unfinished,
         Ok(Scan::Space(_) | Scan::Close(_)) => &counts.both_refuse,
         Err(fault) => match oracle::first_element(&bytes) {
             OracleVerdict::Element(_) => {
-                assert!(is_deliberate(fault, &bytes), "case {case}: {fault:?} in {}", shown(&bytes));
+                assert!(is_deliberate(fault, &bytes), "case {case}: {fault:?} in {}", show(&bytes));
                 &counts.stricter
             }
             OracleVerdict::Refused(_) => &counts.both_refuse,
@@ -111,7 +107,7 @@ fn is_deliberate(fault: Fault, bytes: &[u8]) -> bool {
 /// Compares what the scanner, the tree reader and the writer make of an accepted stanza with the
 /// other parser's tree.
 fn compare(stanza: &Stanza<'_>, seen: &Element, case: u64) {
-    let context = || format!("case {case}: {}", shown(stanza.bytes()));
+    let context = || format!("case {case}: {}", show(stanza.bytes()));
     assert_eq!((stanza.name(), &*stanza.ns()), (seen.name(), seen.ns()), "{}", context());
     let attributes = [
         ("to", stanza.to()),
@@ -146,19 +142,19 @@ fn compare(stanza: &Stanza<'_>, seen: &Element, case: u64) {
         assert!(oracle::same(&child.element(), seen), "child {child:?}, {}", context());
     }
     if case.is_multiple_of(4) {
-        rewritten(stanza, seen, &context);
+        check_rewritten(stanza, seen, &context);
     }
 }
 
 /// Checks that whatever is made from an accepted stanza is as valid, and means what it should.
-fn rewritten(stanza: &Stanza<'_>, seen: &Element, context: &dyn Fn() -> String) {
+fn check_rewritten(stanza: &Stanza<'_>, seen: &Element, context: &dyn Fn() -> String) {
     let read_back = |bytes: &[u8]| match oracle::read(bytes) {
         OracleVerdict::Element(element) => {
             let scanned = Element::parse(bytes);
-            assert!(scanned.is_ok_and(|scanned| oracle::same(&scanned, &element)), "{}, {}", shown(bytes), context());
+            assert!(scanned.is_ok_and(|scanned| oracle::same(&scanned, &element)), "{}, {}", show(bytes), context());
             element
         }
-        OracleVerdict::Refused(reason) => panic!("{reason} in {}, {}", shown(bytes), context()),
+        OracleVerdict::Refused(reason) => panic!("{reason} in {}, {}", show(bytes), context()),
     };
     assert!(oracle::same(&read_back(Writer::write(seen).bytes()), seen), "{}", context());
 
@@ -192,14 +188,14 @@ fn rewritten(stanza: &Stanza<'_>, seen: &Element, context: &dyn Fn() -> String) 
 fn any_split_gives_the_same_answer() {
     let mut inputs = seeds::all();
     let seeds = inputs.clone();
-    inputs.extend((0..300).map(|case| edits::damaged(&mut DifferentialRandom::new(1 << 40 | case), &seeds)));
+    inputs.extend((0..300).map(|case| edits::damage(&mut DifferentialRandom::new(1 << 40 | case), &seeds)));
     for bytes in inputs {
         let whole = Scanner::new().scan(&bytes, &Limits::AFTER_LOGIN);
         for split in 0..=bytes.len() {
-            assert_eq!(in_pieces(&bytes, &[split]), whole, "split at {split}: {}", shown(&bytes));
+            assert_eq!(in_pieces(&bytes, &[split]), whole, "split at {split}: {}", show(&bytes));
         }
         let drops: Vec<usize> = (0..=bytes.len()).collect();
-        assert_eq!(in_pieces(&bytes, &drops), whole, "in drops: {}", shown(&bytes));
+        assert_eq!(in_pieces(&bytes, &drops), whole, "in drops: {}", show(&bytes));
     }
 }
 
@@ -207,7 +203,7 @@ fn any_split_gives_the_same_answer() {
 fn the_view_is_the_same_however_the_bytes_came() {
     for bytes in seeds::all() {
         let mut whole = Scanner::new();
-        assert_eq!(whole.scan(&bytes, &Limits::AFTER_LOGIN), Ok(Scan::Stanza(bytes.len())), "{}", shown(&bytes));
+        assert_eq!(whole.scan(&bytes, &Limits::AFTER_LOGIN), Ok(Scan::Stanza(bytes.len())), "{}", show(&bytes));
         let mut drops = Scanner::new();
         for end in 1..=bytes.len() {
             assert!(drops.scan(&bytes[..end], &Limits::AFTER_LOGIN).is_ok());
@@ -218,7 +214,7 @@ fn the_view_is_the_same_however_the_bytes_came() {
         assert_eq!(whole.raw_id(), drops.raw_id());
         match oracle::read(&bytes) {
             OracleVerdict::Element(seen) => compare(&drops, &seen, 0),
-            OracleVerdict::Refused(reason) => panic!("{reason} in {}", shown(&bytes)),
+            OracleVerdict::Refused(reason) => panic!("{reason} in {}", show(&bytes)),
         }
     }
 }
@@ -237,6 +233,6 @@ fn in_pieces(bytes: &[u8], ends: &[usize]) -> Result<Scan, Fault> {
     scanner.scan(bytes, &Limits::AFTER_LOGIN)
 }
 
-fn shown(bytes: &[u8]) -> String {
+fn show(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use super::super::WrongValue;
 use super::super::given::GivenValue;
-use super::{ConfigKey, ShownValue, list, plain, put, quoted, word};
+use super::{ConfigKey, ShownValue, list, plain, put, quoted_value, word};
 use crate::config::ClusterSteering;
 
 /// The description of the table.
@@ -71,13 +71,13 @@ const STEERING: &[(&str, ClusterSteering)] =
     &[("resume", ClusterSteering::Resume), ("login", ClusterSteering::Login), ("off", ClusterSteering::Off)];
 
 fn text(value: Option<&str>, example: &'static str) -> ShownValue {
-    value.map_or(ShownValue::Unset(example), quoted)
+    value.map_or(ShownValue::Unset(example), quoted_value)
 }
 
 fn addresses(given: &[String], example: &'static str) -> ShownValue {
     match given {
         [] => ShownValue::Unset(example),
-        [alone] => quoted(alone),
+        [alone] => quoted_value(alone),
         several => list(several),
     }
 }
@@ -87,14 +87,14 @@ fn name(given: &GivenValue<'_>) -> Result<String, WrongValue> {
         let fits = (1..=63).contains(&text.len());
         fits && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
-    given.parsed("a name of letters, digits and hyphens", |text| is_plain(text).then(|| text.to_owned()))
+    given.parse_by("a name of letters, digits and hyphens", |text| is_plain(text).then(|| text.to_owned()))
 }
 
 /// Reads a host that clients are redirected to: the form of `<see-other-host/>` (RFC 6120
 /// §4.9.3.19).
 fn public_host(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     let expected = "a host such as \"n1.example.org\", \"n1.example.org:5223\" or \"[2001:db8::1]:5222\"";
-    given.parsed(expected, |text| is_host_with_port(text).then(|| text.to_owned()))
+    given.parse_by(expected, |text| is_host_with_port(text).then(|| text.to_owned()))
 }
 
 fn is_host_with_port(text: &str) -> bool {
@@ -137,7 +137,7 @@ fn redis(given: &GivenValue<'_>) -> Result<String, WrongValue> {
 
 /// Returns the reason why one of the addresses of Redis can't be used, if its traffic could be read
 /// or changed by others. A primary that Sentinels name is on this machine if all of them are.
-pub fn exposed(redis: &[String], sentinels: &[String]) -> Option<&'static str> {
+pub fn why_exposed(redis: &[String], sentinels: &[String]) -> Option<&'static str> {
     if redis.iter().any(|text| is_socket(text)) && (redis.len() > 1 || !sentinels.is_empty()) {
         return Some(
             "a socket leads to one Redis on this machine: a Redis Cluster, or what Sentinels name, needs \"redis://…\"",
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_redis_elsewhere_needs_tls_and_a_password() {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
-        let refused = |redis: &[&str], sentinels: &[&str]| exposed(&owned(redis), &owned(sentinels)).is_some();
+        let refused = |redis: &[&str], sentinels: &[&str]| why_exposed(&owned(redis), &owned(sentinels)).is_some();
         assert!(!refused(&["redis://127.0.0.1"], &[]) && !refused(&["rediss://:p@r.example.org"], &[]));
         assert!(refused(&["redis://:p@r.example.org"], &[]) && refused(&["rediss://r.example.org"], &[]));
         assert!(refused(&["redis://127.0.0.1:1", "redis://:p@r.example.org:1"], &[]), "each of several");
@@ -223,14 +223,14 @@ mod tests {
     fn a_socket_is_on_this_machine() {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         for good in ["unix:///run/redis.sock", "redis+unix:///run/redis.sock?pass=secret", "valkey+unix:///a"] {
-            assert!(is_socket(good) && exposed(&owned(&[good]), &[]).is_none(), "{good}");
+            assert!(is_socket(good) && why_exposed(&owned(&[good]), &[]).is_none(), "{good}");
         }
         for bad in ["unix://run/redis.sock", "unix:///", "unix:/run/redis.sock", "file:///run/redis.sock"] {
             assert!(!is_socket(bad), "{bad}");
         }
         let two = owned(&["unix:///a", "unix:///b"]);
-        assert!(exposed(&two, &[]).is_some(), "a Redis Cluster has none");
-        assert!(exposed(&owned(&["unix:///a"]), &owned(&["redis://127.0.0.1:26379"])).is_some());
+        assert!(why_exposed(&two, &[]).is_some(), "a Redis Cluster has none");
+        assert!(why_exposed(&owned(&["unix:///a"]), &owned(&["redis://127.0.0.1:26379"])).is_some());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use rookery_hub::RequestTypes;
 use super::super::ComponentConfig;
 use super::super::error::WrongValue;
 use super::super::given::GivenValue;
-use super::{file, put, quote, shown};
+use super::{file, path_text, put, quote};
 
 /// The comment at the head of these tables in the example.
 pub const ABOUT: &str = "One component (XEP-0114), such as a bridge to another network: a separate program that connects to an\n\
@@ -39,7 +39,7 @@ pub const COMPONENT_KEYS: [ComponentKey; 9] = [
         name: "secret_file",
         doc: "A file with the secret instead; relative to this file.",
         set: |component, given| put(&mut component.secret_file, file(given)),
-        show: |component| shown(&component.secret_file),
+        show: |component| path_text(&component.secret_file),
         example: "\"/etc/rookery/bridge.secret\"",
     },
     ComponentKey {
@@ -113,7 +113,7 @@ fn list(texts: impl Iterator<Item = String>) -> String {
 }
 
 fn request(given: GivenValue<'_>) -> Result<(String, RequestTypes), WrongValue> {
-    given.parsed("a namespace and \"get\", \"set\" or \"both\"", |text| {
+    given.parse_by("a namespace and \"get\", \"set\" or \"both\"", |text| {
         let (namespace, word) = text.split_once(' ')?;
         let (_, requests) = REQUESTS.iter().find(|(known, _)| *known == word.trim())?;
         (!namespace.is_empty()).then(|| (namespace.to_owned(), *requests))
@@ -123,11 +123,11 @@ fn request(given: GivenValue<'_>) -> Result<(String, RequestTypes), WrongValue> 
 fn namespace(given: GivenValue<'_>) -> Result<String, WrongValue> {
     // XEP-0355 §9: neither delegation itself can be delegated, nor the privileges of components.
     let is_own = |text: &str| text.starts_with("urn:xmpp:delegation:") || text.starts_with("urn:xmpp:privilege:");
-    given.parsed("a namespace that can be delegated", |text| {
+    given.parse_by("a namespace that can be delegated", |text| {
         (!text.is_empty() && !text.contains(' ') && !is_own(text)).then(|| text.to_owned())
     })
 }
 
 fn secret(given: &GivenValue<'_>) -> Result<String, WrongValue> {
-    given.parsed("a text of at least 8 characters", |text| (text.chars().count() >= 8).then(|| text.to_owned()))
+    given.parse_by("a text of at least 8 characters", |text| (text.chars().count() >= 8).then(|| text.to_owned()))
 }

@@ -10,7 +10,7 @@ use rookery_jid::prepare;
 use super::super::Alarms;
 use super::super::error::WrongValue;
 use super::super::given::GivenValue;
-use super::{ConfigKey, ShownValue, address, bytes, file, list, path, plain, put, quoted};
+use super::{ConfigKey, ShownValue, address, bytes, file, list, path, plain, put, quoted_value};
 
 /// The comment at the head of the table in the example.
 pub const ABOUT: &str = "Readings of devices: each device is polled once for all clients (`rookery dpm` serves readings without\n\
@@ -52,7 +52,7 @@ pub const KEYS: &[ConfigKey] = &[
         doc: "The address for talking to front-ends over UDP; the default with `demo` is any free port on loopback.",
         set: |config, given| put(&mut config.dpm.front_ends, address(*given).map(Some)),
         show: |config| match config.dpm.front_ends {
-            Some(address) => quoted(&address.to_string()),
+            Some(address) => quoted_value(&address.to_string()),
             None => ShownValue::Unset("\"0.0.0.0:6801\""),
         },
     },
@@ -63,11 +63,11 @@ pub const KEYS: &[ConfigKey] = &[
               this machine's address on that network.",
         set: |config, given| {
             let group =
-                given.parsed("a group such as \"239.128.4.1\" or \"239.128.4.1@10.0.0.5\"", |text| text.parse().ok());
+                given.parse_by("a group such as \"239.128.4.1\" or \"239.128.4.1@10.0.0.5\"", |text| text.parse().ok());
             put(&mut config.dpm.multicast, group.map(Some))
         },
         show: |config| match config.dpm.multicast {
-            Some(group) => quoted(&group.to_string()),
+            Some(group) => quoted_value(&group.to_string()),
             None => ShownValue::Unset("\"239.128.4.1\""),
         },
     },
@@ -76,22 +76,22 @@ pub const KEYS: &[ConfigKey] = &[
         name: "name",
         doc: "The name of this node in the network of front-ends.",
         set: |config, given| {
-            let name = given.parsed("up to six of A-Z, 0-9, $, . and %", |text| Rad50::parse(text).ok());
+            let name = given.parse_by("up to six of A-Z, 0-9, $, . and %", |text| Rad50::parse(text).ok());
             put(&mut config.dpm.name, name)
         },
-        show: |config| quoted(&config.dpm.name.to_string()),
+        show: |config| quoted_value(&config.dpm.name.to_string()),
     },
     ConfigKey {
         table: TABLE,
         name: "node",
         doc: "Its trunk and node number, four hexadecimal digits.",
         set: |config, given| {
-            let node = given.parsed("four hexadecimal digits such as \"0ad6\"", |text| {
+            let node = given.parse_by("four hexadecimal digits such as \"0ad6\"", |text| {
                 u16::from_str_radix(text, 16).ok().filter(|_| text.len() == 4)
             });
             put(&mut config.dpm.node, node)
         },
-        show: |config| quoted(&format!("{:04x}", config.dpm.node)),
+        show: |config| quoted_value(&format!("{:04x}", config.dpm.node)),
     },
     ConfigKey {
         table: TABLE,
@@ -129,7 +129,7 @@ pub const KEYS: &[ConfigKey] = &[
         doc: "Address and port for gRPC (services.daq.DAQ). Without `grpc_certificate` it speaks no TLS: use a loopback address, or a proxy.",
         set: |config, given| put(&mut config.dpm.grpc, address(*given).map(Some)),
         show: |config| match config.dpm.grpc {
-            Some(address) => quoted(&address.to_string()),
+            Some(address) => quoted_value(&address.to_string()),
             None => ShownValue::Unset("\"127.0.0.1:50051\""),
         },
     },
@@ -160,21 +160,21 @@ pub const KEYS: &[ConfigKey] = &[
         name: "token_issuer",
         doc: "The issuer, as tokens name it (`iss`).",
         set: |config, given| put(&mut config.dpm.token_issuer, name(given)),
-        show: |config| named(&config.dpm.token_issuer, "\"https://sso.example.org/realms/controls\""),
+        show: |config| name_value(&config.dpm.token_issuer, "\"https://sso.example.org/realms/controls\""),
     },
     ConfigKey {
         table: TABLE,
         name: "token_audience",
         doc: "The audience for which tokens must be made (`aud`); any if this is missing.",
         set: |config, given| put(&mut config.dpm.token_audience, name(given)),
-        show: |config| named(&config.dpm.token_audience, "\"rookery-dpm\""),
+        show: |config| name_value(&config.dpm.token_audience, "\"rookery-dpm\""),
     },
     ConfigKey {
         table: TABLE,
         name: "token_realm",
         doc: "The realm of the principals that tokens name, so that they are those of Kerberos; the issuer if this is missing.",
         set: |config, given| put(&mut config.dpm.token_realm, name(given)),
-        show: |config| named(&config.dpm.token_realm, "\"EXAMPLE.ORG\""),
+        show: |config| name_value(&config.dpm.token_realm, "\"EXAMPLE.ORG\""),
     },
     ConfigKey {
         table: TABLE,
@@ -182,7 +182,7 @@ pub const KEYS: &[ConfigKey] = &[
         doc: "Address and port, TCP and UDP, at which EPICS clients read devices by Channel Access. Anyone who can reach it may read.",
         set: |config, given| put(&mut config.dpm.channel_access, address(*given).map(Some)),
         show: |config| match config.dpm.channel_access {
-            Some(address) => quoted(&address.to_string()),
+            Some(address) => quoted_value(&address.to_string()),
             None => ShownValue::Unset("\"0.0.0.0:5064\""),
         },
     },
@@ -199,13 +199,13 @@ pub const KEYS: &[ConfigKey] = &[
         name: "principal",
         doc: "Its name there.",
         set: |config, given| {
-            let name = given.parsed("a name such as \"daeset/dpm.example.org@EXAMPLE.ORG\"", |text| {
+            let name = given.parse_by("a name such as \"daeset/dpm.example.org@EXAMPLE.ORG\"", |text| {
                 (text.contains('/') && text.is_ascii()).then(|| Some(text.to_owned()))
             });
             put(&mut config.dpm.principal, name)
         },
         show: |config| match &config.dpm.principal {
-            Some(name) => quoted(name),
+            Some(name) => quoted_value(name),
             None => ShownValue::Unset("\"daeset/dpm.example.org@EXAMPLE.ORG\""),
         },
     },
@@ -230,28 +230,29 @@ pub const KEYS: &[ConfigKey] = &[
         set: |config, given| put(&mut config.dpm.alarms, given.list(alarms)),
         show: |config| match config.dpm.alarms.as_slice() {
             [] => ShownValue::Unset("[{ room = \"operators@conference.example.org\", devices = [\"M:OUTTMP\"] }]"),
-            all => ShownValue::Value(format!("[{}]", all.iter().map(written).collect::<Vec<_>>().join(", "))),
+            all => ShownValue::Value(format!("[{}]", all.iter().map(write_alarms).collect::<Vec<_>>().join(", "))),
         },
     },
 ];
 
 fn alarms(given: GivenValue<'_>) -> Result<Alarms, WrongValue> {
     let [to, devices] = given.fields(["room", "devices"])?;
-    let room = to.parsed("the address of a room such as \"operators@conference.example.org\"", |text| {
+    let room = to.parse_by("the address of a room such as \"operators@conference.example.org\"", |text| {
         let jid = prepare(text).ok()?.as_ref().to_jid();
         (jid.as_ref().is_bare() && jid.local().is_some()).then_some(jid)
     })?;
-    let devices = devices.list(|device| device.parsed("the name of a device such as \"M:OUTTMP\"", name_of_device))?;
+    let devices =
+        devices.list(|device| device.parse_by("the name of a device such as \"M:OUTTMP\"", name_of_device))?;
     Ok(Alarms { room, devices })
 }
 
 /// Reads a name that isn't empty.
 fn name(given: &GivenValue<'_>) -> Result<Option<String>, WrongValue> {
-    given.parsed("a name", |text| (!text.trim().is_empty()).then(|| Some(text.to_owned())))
+    given.parse_by("a name", |text| (!text.trim().is_empty()).then(|| Some(text.to_owned())))
 }
 
-fn named(name: &Option<String>, example: &'static str) -> ShownValue {
-    name.as_ref().map_or(ShownValue::Unset(example), |name| quoted(name))
+fn name_value(name: &Option<String>, example: &'static str) -> ShownValue {
+    name.as_ref().map_or(ShownValue::Unset(example), |name| quoted_value(name))
 }
 
 fn task(given: GivenValue<'_>) -> Result<Rad50, WrongValue> {
@@ -267,7 +268,7 @@ fn name_of_device(text: &str) -> Option<String> {
     }
 }
 
-fn written(alarms: &Alarms) -> String {
+fn write_alarms(alarms: &Alarms) -> String {
     let devices: Vec<_> = alarms.devices.iter().map(super::quote).collect();
     format!("{{ room = {}, devices = [{}] }}", super::quote(alarms.room.as_str()), devices.join(", "))
 }

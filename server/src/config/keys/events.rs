@@ -10,7 +10,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         doc: "The address to which each event is posted, as one line of JSON, until it is accepted; http: only on\n\
               this machine. [modules.events] selects the events of each domain.",
         set: |config, given| {
-            let url = given.parsed("an address such as \"https://hooks.example.org/rookery\"", |text| {
+            let url = given.parse_by("an address such as \"https://hooks.example.org/rookery\"", |text| {
                 rookery_web::events::post::is_address(text).then(|| text.to_owned())
             });
             put(&mut config.events.url, url.map(Some))

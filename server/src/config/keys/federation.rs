@@ -85,7 +85,7 @@ pub const KEYS: &[ConfigKey] = &[
         doc: "The servers of some domains, instead of asking DNS, such as [\"example.net 192.0.2.7:5269\"], or, with\n\
               TLS from the first byte, [\"example.net tls xmpp.example.net:5270\"].",
         set: |config, given| put(&mut config.federation.routes, given.list(route)),
-        show: |config| list(config.federation.routes.iter().map(written)),
+        show: |config| list(config.federation.routes.iter().map(write_route)),
     },
     ConfigKey {
         table: TABLE,
@@ -194,7 +194,7 @@ fn texts<T>(given: Option<&[T]>, written: impl Fn(&T) -> &String) -> Option<Stri
 }
 
 fn exception(given: GivenValue<'_>) -> Result<Exception, WrongValue> {
-    given.parsed("a domain and a policy, such as \"old.example.net dialback\"", |text| {
+    given.parse_by("a domain and a policy, such as \"old.example.net dialback\"", |text| {
         let (domain, policy) = text.split_once(' ')?;
         let (_, policy) = POLICIES.iter().find(|(word, _)| *word == policy.trim())?;
         Some(Exception { written: text.to_owned(), pattern: Pattern::read(domain)?, policy: *policy })
@@ -202,13 +202,14 @@ fn exception(given: GivenValue<'_>) -> Result<Exception, WrongValue> {
 }
 
 fn rule(given: GivenValue<'_>) -> Result<FederationRule, WrongValue> {
-    given.parsed("a domain such as \"example.net\" or \"*.example.net\", perhaps with a reason behind \": \"", |text| {
-        Some(FederationRule { written: text.to_owned(), rule: rookery_federation::Rule::read(text)? })
-    })
+    given.parse_by(
+        "a domain such as \"example.net\" or \"*.example.net\", perhaps with a reason behind \": \"",
+        |text| Some(FederationRule { written: text.to_owned(), rule: rookery_federation::Rule::read(text)? }),
+    )
 }
 
 fn route(given: GivenValue<'_>) -> Result<Route, WrongValue> {
-    given.parsed("a domain and a place, such as \"example.net 192.0.2.7:5269\"", |text| {
+    given.parse_by("a domain and a place, such as \"example.net 192.0.2.7:5269\"", |text| {
         let mut words = text.split_whitespace();
         let domain = rookery_jid::prepare_domain(words.next()?).ok()?.into_owned();
         let (direct_tls, place) = match words.next()? {
@@ -222,14 +223,14 @@ fn route(given: GivenValue<'_>) -> Result<Route, WrongValue> {
     })
 }
 
-fn written(route: &Route) -> String {
+fn write_route(route: &Route) -> String {
     let Route { domain, host, port, direct_tls } = route;
     let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
     format!("{domain} {}{host}:{port}", if *direct_tls { "tls " } else { "" })
 }
 
 fn file(given: GivenValue<'_>) -> Result<PathBuf, WrongValue> {
-    given.parsed("the name of a file", |text| (!text.is_empty()).then(|| text.into()))
+    given.parse_by("the name of a file", |text| (!text.is_empty()).then(|| text.into()))
 }
 
 const TABLE: &str = "federation";

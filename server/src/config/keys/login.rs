@@ -7,7 +7,7 @@ use rookery_logins::web::WebAddress;
 use super::super::error::WrongValue;
 use super::super::given::GivenValue;
 use super::super::{DirectoryGroups, DomainConfig};
-use super::{DomainKey, file, list, put, quote, shown};
+use super::{DomainKey, file, list, path_text, put, quote};
 
 /// All keys of the table, in the order of the example.
 pub const LOGIN_KEYS: [DomainKey; 27] = [
@@ -76,7 +76,7 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
         name: "bind_password_file",
         doc: "A file with its password; relative to this file.",
         set: |domain, given| put(&mut domain.login.bind_password_file, file(given)),
-        show: |domain| shown(&domain.login.bind_password_file),
+        show: |domain| path_text(&domain.login.bind_password_file),
         example: "\"/etc/rookery/ldap.password\"",
     },
     DomainKey {
@@ -125,7 +125,7 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
         name: "cache_seconds",
         doc: "Seconds that a yes from `url` or `ldap` stays valid for the same password; 0 asks each time.",
         set: |domain, given| put(&mut domain.login.cache_seconds, given.number(0..=3600)),
-        show: |domain| changed(domain.login.cache_seconds, 0),
+        show: |domain| unless_default(domain.login.cache_seconds, 0),
         example: "60",
     },
     DomainKey {
@@ -166,7 +166,7 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
         doc: "Seconds that a session may continue after its token has expired; then its client has to log in again,\n\
               with a newer one. 0 ends the session with the token.",
         set: |domain, given| put(&mut domain.login.session_seconds, given.number(0..=31_536_000)),
-        show: |domain| changed(domain.login.session_seconds, 86_400),
+        show: |domain| unless_default(domain.login.session_seconds, 86_400),
         example: "86400",
     },
     DomainKey {
@@ -181,7 +181,7 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
         name: "client_secret_file",
         doc: "A file with the secret that goes with it, if there is one; relative to this file.",
         set: |domain, given| put(&mut domain.login.client_secret_file, file(given)),
-        show: |domain| shown(&domain.login.client_secret_file),
+        show: |domain| path_text(&domain.login.client_secret_file),
         example: "\"/etc/rookery/issuer.secret\"",
     },
     DomainKey {
@@ -189,7 +189,7 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
         doc: "PEM file with authorities to trust for these addresses, in addition to those that this machine trusts;\n\
               relative to this file.",
         set: |domain, given| put(&mut domain.login.trusted, file(given)),
-        show: |domain| shown(&domain.login.trusted),
+        show: |domain| path_text(&domain.login.trusted),
         example: "\"/etc/rookery/company.pem\"",
     },
     DomainKey {
@@ -204,14 +204,14 @@ pub const LOGIN_KEYS: [DomainKey; 27] = [
         doc: "Seconds that a response may take. After that, users who log in are told to try again later; nobody\n\
               else has to wait.",
         set: |domain, given| put(&mut domain.login.seconds, given.number(1..=30)),
-        show: |domain| changed(domain.login.seconds, 5),
+        show: |domain| unless_default(domain.login.seconds, 5),
         example: "5",
     },
     DomainKey {
         name: "at_once",
         doc: "Requests in progress at a time.",
         set: |domain, given| put(&mut domain.login.at_once, given.number(1..=1000)),
-        show: |domain| changed(domain.login.at_once as u64, 16),
+        show: |domain| unless_default(domain.login.at_once as u64, 16),
         example: "16",
     },
 ];
@@ -223,26 +223,26 @@ fn of_groups(domain: &DomainConfig, show: impl Fn(&DirectoryGroups) -> String) -
 }
 
 /// Returns a number as TOML, unless it is the default.
-fn changed(number: u64, usual: u64) -> Option<String> {
+fn unless_default(number: u64, usual: u64) -> Option<String> {
     (number != usual).then(|| number.to_string())
 }
 
 fn web_address(given: &GivenValue<'_>) -> Result<WebAddress, WrongValue> {
-    given.parsed(
+    given.parse_by(
         "an address that begins with \"https://\", or with \"http://\" for one of this machine",
         WebAddress::read,
     )
 }
 
 fn place(given: &GivenValue<'_>) -> Result<DirectoryAddress, WrongValue> {
-    given.parsed("the address of a directory, such as \"ldaps://ldap.example.org\"", DirectoryAddress::read)
+    given.parse_by("the address of a directory, such as \"ldaps://ldap.example.org\"", DirectoryAddress::read)
 }
 
 fn with_user(given: &GivenValue<'_>) -> Result<String, WrongValue> {
-    given.parsed("a text with %u where the user's name belongs", |text| text.contains(USER).then(|| text.to_owned()))
+    given.parse_by("a text with %u where the user's name belongs", |text| text.contains(USER).then(|| text.to_owned()))
 }
 
 fn issuer(given: &GivenValue<'_>) -> Result<String, WrongValue> {
     let what = "the address of an issuer that begins with \"https://\", such as \"https://id.example.org\"";
-    given.parsed(what, |text| WebAddress::read(text).filter(|_| !text.contains(['?', '#'])).map(|_| text.to_owned()))
+    given.parse_by(what, |text| WebAddress::read(text).filter(|_| !text.contains(['?', '#'])).map(|_| text.to_owned()))
 }

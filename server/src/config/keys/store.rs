@@ -5,7 +5,7 @@ use rookery_store::sql::copy::EndAddress;
 
 use super::super::given::GivenValue;
 use super::super::{DatabasePlace, WrongValue};
-use super::{ConfigKey, ShownValue, bytes, file, path, plain, put, quoted, word};
+use super::{ConfigKey, ShownValue, bytes, file, path, plain, put, quoted_value, word};
 
 /// All keys of the table, in the order of the example.
 pub(super) const KEYS: &[ConfigKey] = &[
@@ -18,8 +18,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
               behind a ?, channel_binding, hostaddr and options of PostgreSQL are known, and others are refused.",
         set: |config, given| put(&mut config.store.place, place(given)),
         show: |config| match &config.store.place {
-            DatabasePlace::Folder => quoted("sqlite"),
-            DatabasePlace::Server(address) => quoted(&address.to_string()),
+            DatabasePlace::Folder => quoted_value("sqlite"),
+            DatabasePlace::Server(address) => quoted_value(&address.to_string()),
         },
     },
     ConfigKey {

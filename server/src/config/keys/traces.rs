@@ -13,7 +13,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         name: "url",
         doc: "The address to which spans are posted (OTLP over HTTP, in JSON); http: only on this machine.",
         set: |config, given| {
-            let url = given.parsed("an address such as \"http://127.0.0.1:4318/v1/traces\"", |text| {
+            let url = given.parse_by("an address such as \"http://127.0.0.1:4318/v1/traces\"", |text| {
                 rookery_web::events::post::is_address(text).then(|| text.to_owned())
             });
             put(&mut config.traces.url, url.map(Some))

@@ -2,7 +2,7 @@
 
 use super::super::error::WrongValue;
 use super::super::given::GivenValue;
-use super::{ConfigKey, ShownValue, file, path, plain, put, quote, quoted};
+use super::{ConfigKey, ShownValue, file, path, plain, put, quote, quoted_value};
 
 /// All keys of the table, in the order of the example.
 pub(super) const KEYS: &[ConfigKey] = &[
@@ -22,7 +22,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         name: "region",
         doc: "The bucket's region; self-hosted storage usually uses this one.",
         set: |config, given| put(&mut config.uploads.region, word(given)),
-        show: |config| quoted(&config.uploads.region),
+        show: |config| quoted_value(&config.uploads.region),
     },
     ConfigKey {
         table: "uploads",
@@ -59,13 +59,13 @@ pub(super) const KEYS: &[ConfigKey] = &[
 ];
 
 fn bucket(given: &GivenValue<'_>) -> Result<String, WrongValue> {
-    given.parsed("the address of a bucket such as \"https://storage.example.org/files\"", |text| {
+    given.parse_by("the address of a bucket such as \"https://storage.example.org/files\"", |text| {
         rookery_web::bucket::is_address(text).then(|| text.trim_end_matches('/').to_owned())
     })
 }
 
 fn word(given: &GivenValue<'_>) -> Result<String, WrongValue> {
-    given.parsed("a word of letters, digits, hyphens and the like", |text| {
+    given.parse_by("a word of letters, digits, hyphens and the like", |text| {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._+/=".contains(&byte);
         ((1..=128).contains(&text.len()) && text.bytes().all(is_plain)).then(|| text.to_owned())
     })

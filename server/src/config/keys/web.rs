@@ -14,7 +14,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         doc: "The server's name on the pages for people: the home page, invitations and the web chat. By default,\n\
               the name of the domain.",
         set: |config, given| {
-            let title = given.parsed("a name of 1 to 60 characters", |text| {
+            let title = given.parse_by("a name of 1 to 60 characters", |text| {
                 let text = text.trim();
                 (1..=60).contains(&text.chars().count()).then(|| text.to_owned())
             });
@@ -46,7 +46,7 @@ pub(super) const KEYS: &[ConfigKey] = &[
         doc: "The host name, with a port unless it is 443, by which browsers reach the server from outside, if a\n\
               proxy in front of it has another name.",
         set: |config, given| {
-            let host = given.parsed("a host such as \"chat.example.org\" or \"example.org:5443\"", |text| {
+            let host = given.parse_by("a host such as \"chat.example.org\" or \"example.org:5443\"", |text| {
                 let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
                 (!text.is_empty() && text.bytes().all(allowed)).then(|| text.to_owned())
             });
@@ -178,20 +178,20 @@ pub(super) const KEYS: &[ConfigKey] = &[
 ];
 
 fn logo(given: &GivenValue<'_>) -> Result<Option<PathBuf>, WrongValue> {
-    given.parsed("a file whose name ends in .svg, .png, .jpg, .jpeg or .webp", |text| {
+    given.parse_by("a file whose name ends in .svg, .png, .jpg, .jpeg or .webp", |text| {
         rookery_web::guests::picture_type(Path::new(text)).map(|_| Some(PathBuf::from(text)))
     })
 }
 
 fn host(given: GivenValue<'_>) -> Result<String, WrongValue> {
-    given.parsed("a name such as \"xmpp1.example.net\", without a port", |text| {
+    given.parse_by("a name such as \"xmpp1.example.net\", without a port", |text| {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
         (!text.is_empty() && text.bytes().all(allowed)).then(|| text.to_owned())
     })
 }
 
 fn origin(given: GivenValue<'_>) -> Result<String, WrongValue> {
-    given.parsed("an origin such as \"https://chat.example.org\", or \"*\"", |text| {
+    given.parse_by("an origin such as \"https://chat.example.org\", or \"*\"", |text| {
         let (scheme, host) = text.split_once("://").unwrap_or_default();
         let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
         let is_host = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte));

@@ -29,7 +29,7 @@ fn a_session_is_resumed_when_it_is_settled() {
     patient.expect_alive();
     assert_eq!(scene.juliet.bodies(), ["2"]);
     let account = scene.server.address(&away);
-    assert_eq!(scene.server.done(scene.server.stores().offline.count(account.as_ref())), Ok(1));
+    assert_eq!(scene.server.finish(scene.server.stores().offline.count(account.as_ref())), Ok(1));
 }
 
 /// A connection waits for that as long as a login may take; the session stays for the next one.

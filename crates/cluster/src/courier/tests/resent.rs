@@ -115,8 +115,8 @@ fn a_node_that_comes_back_gets_nothing_by_the_numbers_of_its_shards() {
     for shards in [SHARDS - 1, SHARDS, SHARDS + 1] {
         let (mut here, mut there) = pair();
         let share = Rc::new(());
-        there.arrived(&written(&mut here, "read", &share)).unwrap();
-        written(&mut here, "on its way", &share);
+        there.arrived(&write_letter(&mut here, "read", &share)).unwrap();
+        write_letter(&mut here, "on its way", &share);
         here.arrived(&there.appends(TELL_MS, 0).remove(0).entry).unwrap();
         here.post(THERE, letter("not sent", &share)).unwrap();
         let next = NodeProcess { incarnation: 10, ..THERE };
@@ -189,7 +189,7 @@ proptest! {
             }
             if step >= 7 {
                 // In the opposite order.
-                at_work.drain(..).rev().for_each(|seq| there.handled(HERE, seq));
+                at_work.drain(..).rev().for_each(|seq| there.note_handled(HERE, seq));
             }
         }
         prop_assert_eq!(got, posted);

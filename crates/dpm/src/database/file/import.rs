@@ -97,10 +97,10 @@ fn to_toml(cell: &str, example: &str) -> String {
     match example.trim_start_matches('[').chars().next() {
         _ if cell.starts_with('[') || cell.starts_with('{') => cell.to_owned(),
         Some('"') if is_list => {
-            let quoted: Vec<_> = cell.split(';').map(|one| quoted(one.trim())).collect();
+            let quoted: Vec<_> = cell.split(';').map(|one| quote(one.trim())).collect();
             format!("[{}]", quoted.join(", "))
         }
-        Some('"') => quoted(cell),
+        Some('"') => quote(cell),
         _ if is_list => format!("[{}]", cell.replace(';', ",")),
         // PostgreSQL writes booleans this way.
         Some('t' | 'f') if cell == "t" => "true".to_owned(),
@@ -109,7 +109,7 @@ fn to_toml(cell: &str, example: &str) -> String {
     }
 }
 
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 

@@ -84,7 +84,7 @@ impl Wrong {
     }
 
     /// Returns the same mistake as one that names a row which isn't there.
-    pub(crate) fn unfound(self) -> Self {
+    pub(crate) fn into_unfound(self) -> Self {
         Self { is_unfound: true, ..self }
     }
 

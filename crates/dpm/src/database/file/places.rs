@@ -41,7 +41,7 @@ impl PlaceRow {
             Some(Reached::Acnet(_)) | None => ("ssdn", ["pv", "topic"]),
         };
         for other in others {
-            if let Some(row) = self.named(other) {
+            if let Some(row) = self.value_of(other) {
                 let what = format!("is for nodes with protocol {}; this one has {own}", protocols(other));
                 return Err(row.wrong(other, what));
             }
@@ -51,7 +51,7 @@ impl PlaceRow {
         if let Some(wrong) = pointer.or(retain).filter(|_| own != "topic") {
             return Err(wrong);
         }
-        let Some(row) = self.named(own) else { return Err(Wrong::new(own, hint_for_missing(own))) };
+        let Some(row) = self.value_of(own) else { return Err(Wrong::new(own, hint_for_missing(own))) };
         match own {
             "pv" => self.variable_at(row, usual),
             "topic" => self.topic_at(row, usual),
@@ -62,7 +62,7 @@ impl PlaceRow {
         }
     }
 
-    fn named(&self, key: &str) -> Option<&At<String>> {
+    fn value_of(&self, key: &str) -> Option<&At<String>> {
         match key {
             "pv" => self.variable.as_ref(),
             "topic" => self.topic.as_ref(),

@@ -7,8 +7,8 @@ use crate::database::{Database, DeviceRecord, DeviceValue};
 
 /// Checks a script.
 pub(super) fn check(script: &Script, database: &Database) -> Result<(), Wrong> {
-    let missing = || Wrong::new("device", format!("there is no device {:?}", script.device)).unfound();
-    let device = database.named(&script.device).ok_or_else(missing)?;
+    let missing = || Wrong::new("device", format!("there is no device {:?}", script.device)).into_unfound();
+    let device = database.by_name(&script.device).ok_or_else(missing)?;
     if !SHAPES.contains(&script.shape.as_str()) {
         return Err(Wrong::new("shape", format!("one of {}", SHAPES.join(", "))));
     }

@@ -231,7 +231,7 @@ impl PlaceRow {
     fn read(self, nodes: &[DeviceNode], usual: u32) -> Result<PropertyPlace, Wrong> {
         let name = Rad50::parse(&self.node.value).ok();
         let node = nodes.iter().position(|node| Some(node.name) == name);
-        let node = node.ok_or_else(|| self.node.wrong("node", "the name of a [[node]] of this file").unfound())?;
+        let node = node.ok_or_else(|| self.node.wrong("node", "the name of a [[node]] of this file").into_unfound())?;
         let named = self.within(nodes.get(node).map(|node| &node.reached), usual)?;
         let NamedPlace { ssdn, variable, topic } = named;
         let element = self.element.as_ref().map_or(usual, |element| element.value);

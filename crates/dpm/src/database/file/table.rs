@@ -67,7 +67,7 @@ impl<T> FileTable<T> {
         self.all().find(|key| key.name == name)
     }
 
-    pub(super) fn required(&self) -> impl Iterator<Item = &'static TableKey<T>> {
+    pub(super) fn required_keys(&self) -> impl Iterator<Item = &'static TableKey<T>> {
         self.all().filter(|key| key.need == Need::Required)
     }
 
@@ -123,7 +123,7 @@ impl<'a> Given<'a> {
             let set = (key.set)(&mut row.value, Given::new(value));
             wrongs.keep(set.map_err(|wrong| wrong.within(key.name).or_at(&value.span())));
         }
-        for key in table.required().filter(|key| !entries.iter().any(|(name, _)| &**name.get_ref() == key.name)) {
+        for key in table.required_keys().filter(|key| !entries.iter().any(|(name, _)| &**name.get_ref() == key.name)) {
             let what = format!("is missing; {} = {}, for example", key.name, key.example);
             wrongs.push(Wrong::new(key.name, what).or_at(&row.span));
         }

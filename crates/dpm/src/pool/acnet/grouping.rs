@@ -252,7 +252,7 @@ impl Acnet {
         front.searching -= usize::from(std::mem::take(&mut group.is_counted));
         if group.rank != Rank::Plain {
             for slot in group.slots.iter().filter(|slot| slot.entry.is_some()) {
-                self.silence.answered(&slot.wanted, now);
+                self.silence.note_answer(&slot.wanted, now);
             }
         }
         if group.rank == Rank::Silent {

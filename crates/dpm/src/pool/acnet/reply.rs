@@ -39,7 +39,7 @@ impl Acnet {
         let is_last = header.kind == PacketKind::Reply;
         if group.is_probe {
             if header.status != Status::PEND {
-                self.probed(key, packet, is_last, now);
+                self.handle_probe(key, packet, is_last, now);
             }
             return;
         }
@@ -94,7 +94,7 @@ impl Acnet {
     }
 
     /// Handles the answer to a probe.
-    fn probed(&mut self, key: GroupKey, packet: AcnetPacket<'_>, is_last: bool, now: Moment) {
+    fn handle_probe(&mut self, key: GroupKey, packet: AcnetPacket<'_>, is_last: bool, now: Moment) {
         let Some(group) = self.groups.get(key) else { return };
         let (poll, node) = (group.poll, group.node);
         let with_times = self.node(node).is_some_and(|node| node.protocol == Protocol::Gets32);

@@ -200,7 +200,7 @@ impl Acnet {
     fn found_silent(&mut self, key: GroupKey) {
         let Some(group) = self.groups.get_mut(key) else { return };
         if let Some(slot) = group.slots.iter().find(|slot| slot.entry.is_some()) {
-            self.silence.found(&slot.wanted);
+            self.silence.note_silent(&slot.wanted);
         }
         if group.rank != Rank::Silent
             && let Some(front) = self.fronts.get_mut(group.node)

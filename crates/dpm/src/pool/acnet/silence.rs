@@ -37,7 +37,7 @@ struct SilenceRecord {
 
 impl Silence {
     /// Remembers that a device is silent.
-    pub(super) fn found(&mut self, wanted: &FrontRequest) {
+    pub(super) fn note_silent(&mut self, wanted: &FrontRequest) {
         let record = self.known.entry(key(wanted)).or_insert(SilenceRecord { times: 0, answers_since: Some(0) });
         if record.answers_since.take().is_some() {
             record.times += 1;
@@ -45,7 +45,7 @@ impl Silence {
     }
 
     /// Remembers that a device answered.
-    pub(super) fn answered(&mut self, wanted: &FrontRequest, now: Moment) {
+    pub(super) fn note_answer(&mut self, wanted: &FrontRequest, now: Moment) {
         if let Some(record) = self.known.get_mut(&key(wanted)) {
             record.answers_since.get_or_insert(now.millis);
         }

@@ -62,7 +62,7 @@ impl<W: CircuitWire> Channels<W> {
             ChannelNews::Ready => self.ready(link),
             ChannelNews::Found(found) => {
                 if let Some(circuit) = self.circuits.get(link).filter(|circuit| circuit.has_names) {
-                    self.found(circuit.server, &found, now);
+                    self.handle_answers(circuit.server, &found, now);
                 }
             }
             ChannelNews::Created(cid, may_limit) => self.created(link, cid, may_limit),

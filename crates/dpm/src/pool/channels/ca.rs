@@ -67,9 +67,9 @@ impl CircuitWire for CaWire {
         datagram
     }
 
-    fn found(datagram: &[u8]) -> Vec<FoundServer> {
+    fn servers_in(datagram: &[u8]) -> Vec<FoundServer> {
         let searches = message::messages(datagram).filter(|message| message.header.command == command::SEARCH);
-        searches.filter_map(|message| found(&message.header)).collect()
+        searches.filter_map(|message| server_in(&message.header)).collect()
     }
 
     /// Appends the searches alone: a name server got the version when its circuit was opened.
@@ -170,7 +170,7 @@ impl CaWire {
                 self.minor = u16::try_from(header.count).unwrap_or_default();
                 ChannelNews::Alive
             }
-            command::SEARCH => ChannelNews::Found(found(&header).into_iter().collect()),
+            command::SEARCH => ChannelNews::Found(server_in(&header).into_iter().collect()),
             command::CREATE_CHAN => self.created(&header),
             command::ACCESS_RIGHTS => ChannelNews::MaySet(header.first, header.second & 2 != 0),
             // The number of a monitor is the channel's.
@@ -276,8 +276,8 @@ fn read(message: ChannelMessage<'_>, shape: ValueShape, now: Moment) -> Option<S
     };
     let many = shape.elements as usize;
     let bytes = match (shape.is_text(), data.native) {
-        (true, Native::Text) => Some(data.texts().take(many).flat_map(|text| shape.filled(text)).collect()),
-        (true, Native::Char) => Some(shape.filled(data.characters())),
+        (true, Native::Text) => Some(data.texts().take(many).flat_map(|text| shape.fill(text)).collect()),
+        (true, Native::Char) => Some(shape.fill(data.characters())),
         (false, native) if native != Native::Text => {
             Some(data.numbers().take(many).flat_map(f64::to_le_bytes).collect())
         }
@@ -311,7 +311,7 @@ fn write_searches(names: &[(Cid, &str)], out: &mut Vec<u8>) {
 }
 
 /// Returns the server that an answer to a search names: the port, the host, and the channel.
-fn found(header: &ChannelHeader) -> Option<FoundServer> {
+fn server_in(header: &ChannelHeader) -> Option<FoundServer> {
     let ChannelHeader { data_type: port, first: host, second: cid, .. } = *header;
     let host = Some(Ipv4Addr::from_bits(host)).filter(|host| !host.is_broadcast() && !host.is_unspecified());
     (port != 0).then_some(FoundServer { cid, host: host.map(IpAddr::V4), port })

@@ -145,7 +145,7 @@ impl<W: CircuitWire> Channels<W> {
     }
 
     /// Gives up a question that was not answered in time.
-    pub(super) fn unanswered(&mut self, number: u32, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
+    pub(super) fn give_up(&mut self, number: u32, now: Moment, readers: &mut PoolReaders<'_, impl Deliver>) {
         let Some(link) = self.exchanges.get(&number).map(|exchange| exchange.link) else { return };
         let Some(exchange) = self.close_exchange(link, number) else { return };
         if let Some(circuit) = self.circuits.get_mut(link) {

@@ -104,9 +104,9 @@ impl CircuitWire for PvaWire {
         datagram
     }
 
-    fn found(datagram: &[u8]) -> Vec<FoundServer> {
+    fn servers_in(datagram: &[u8]) -> Vec<FoundServer> {
         let answers = frame::search_responses(datagram);
-        answers.filter_map(|mut input| SearchAnswer::read(&mut input).ok()).flat_map(found).collect()
+        answers.filter_map(|mut input| SearchAnswer::read(&mut input).ok()).flat_map(servers_of).collect()
     }
 
     fn search(&self, names: &[(Cid, &str)], out: &mut Vec<u8>) {
@@ -210,7 +210,7 @@ impl PvaWire {
             }
             // A server that doesn't accept our name treats us like any other client.
             command::CONNECTION_VALIDATED => message::refusal(input).map(|_| ChannelNews::Ready)?,
-            command::SEARCH_RESPONSE => ChannelNews::Found(found(SearchAnswer::read(input)?)),
+            command::SEARCH_RESPONSE => ChannelNews::Found(servers_of(SearchAnswer::read(input)?)),
             command::CREATE_CHANNEL => self.created(input, out)?,
             command::DESTROY_CHANNEL => {
                 let (sid, cid) = (input.long()?, input.long()?);
@@ -272,7 +272,7 @@ impl PvaWire {
             return Ok(self.end(number, status, now, out));
         }
         if step & step::INIT != 0 {
-            return self.described(number, input, now, out);
+            return self.handle_type(number, input, now, out);
         }
         let Some((of, places)) = &request.of else { return Ok(ChannelNews::Stray) };
         let order = self.order;
@@ -304,7 +304,7 @@ impl PvaWire {
     }
 
     /// Handles the type of a request's values: takes the next step.
-    fn described(
+    fn handle_type(
         &mut self,
         number: u32,
         input: &mut PvaInput<'_>,
@@ -409,7 +409,7 @@ fn put(
 }
 
 /// Returns the servers that an answer to a search names.
-fn found(answer: SearchAnswer) -> Vec<FoundServer> {
+fn servers_of(answer: SearchAnswer) -> Vec<FoundServer> {
     let SearchAnswer { host, port, found } = answer;
     found.into_iter().filter(|_| port != 0).map(|cid| FoundServer { cid, host, port }).collect()
 }

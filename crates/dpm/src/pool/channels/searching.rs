@@ -112,7 +112,7 @@ impl<W: CircuitWire> Channels<W> {
 
     /// Handles answers to searches. Several servers may have the same variable; the first that
     /// answers is taken.
-    pub(super) fn found(&mut self, from: SocketAddr, found: &[FoundServer], now: Moment) {
+    pub(super) fn handle_answers(&mut self, from: SocketAddr, found: &[FoundServer], now: Moment) {
         for FoundServer { cid, host, port } in found.iter().copied() {
             let channel = self.channels.get(&cid).filter(|channel| channel.state == ChannelState::Searching);
             let Some(node) = channel.map(|channel| channel.node()) else { continue };

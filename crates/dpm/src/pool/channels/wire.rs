@@ -34,7 +34,7 @@ pub(crate) trait CircuitWire: Default + std::fmt::Debug {
     fn datagram(names: &[(Cid, &str)], to: SocketAddr, port: u16) -> Vec<u8>;
 
     /// Returns the servers that a datagram names.
-    fn found(datagram: &[u8]) -> Vec<FoundServer>;
+    fn servers_in(datagram: &[u8]) -> Vec<FoundServer>;
 
     /// Appends a search for names on a circuit to a name server.
     fn search(&self, names: &[(Cid, &str)], out: &mut Vec<u8>);

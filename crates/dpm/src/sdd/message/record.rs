@@ -98,7 +98,7 @@ impl WireType for bool {
         put_boolean(out, *self);
     }
     fn read(reader: &mut Reader<'_>) -> Result<Self, SddError> {
-        reader.boolean()
+        reader.read_boolean()
     }
 }
 

@@ -4,7 +4,7 @@ use rookery_dpm::pv_access::bytes::ByteOrder;
 use rookery_dpm::pv_access::{LARGEST, MOST_TYPES, command, step};
 use rookery_dpm::status::Status;
 
-use super::{DEVICES, DOUBLE, VariableServer, commands, of, refused};
+use super::{DEVICES, DOUBLE, VariableServer, commands, of, refusal};
 use crate::channels::reader;
 use crate::world::{ServiceWorld, numbers, statuses};
 
@@ -69,7 +69,7 @@ fn nothing_that_a_hostile_server_says_harms_others() {
         let link = server.link;
         world.pass(1000);
         // Regardless of how that circuit ended, a good server's value arrives.
-        let (link, cid) = match refused(&world, link) {
+        let (link, cid) = match refusal(&world, link) {
             Some(_) => {
                 let mut server = VariableServer::find(&mut world, order);
                 let cid = server.monitor(&of(DOUBLE));
@@ -107,7 +107,7 @@ fn a_server_that_sends_nonsense_or_without_end_is_closed() {
         bytes.extend([0; 4]);
         server.bytes(&bytes);
         let link = server.link;
-        assert!(refused(&world, link).is_some(), "{what}");
+        assert!(refusal(&world, link).is_some(), "{what}");
         let replies = world.replies(&client);
         assert_eq!((numbers(&replies, 1), statuses(&replies, 1)), (vec![1.0], vec![Status::NODE_DOWN]), "{what}");
     }
@@ -126,7 +126,7 @@ fn a_server_that_never_ends_a_message_is_given_up() {
         server.world.pass(1000);
         server.bytes(&[0]);
     }
-    assert_eq!(refused(&world, link), Some("its server does not answer"));
+    assert_eq!(refusal(&world, link), Some("its server does not answer"));
     assert!(statuses(&world.replies(&client), 1).contains(&Status::NODE_DOWN));
 }
 
@@ -142,14 +142,14 @@ fn a_value_that_is_too_long_is_a_status_and_the_next_is_read_whole() {
     server.world.pass(200);
     // It may have had an alarm, so the monitor begins again.
     server.update(cid, &[1, 2], |payload| payload.double(2.0));
-    let next = server.sent();
+    let next = server.take_sent();
     assert_eq!(commands(&next), [command::DESTROY_REQUEST, command::MONITOR]);
     assert_eq!(server.numbers(&next[1]), [1000 + cid, cid]);
     server.answer(command::MONITOR, cid, step::INIT, |payload| {
         payload.byte(0xff);
         payload.bytes.extend(of(DOUBLE));
     });
-    assert_eq!(commands(&server.sent()), [command::MONITOR]);
+    assert_eq!(commands(&server.take_sent()), [command::MONITOR]);
     server.whole(cid, 0, 3.0);
     server.world.pass(200);
     let replies = world.replies(&client);

@@ -5,8 +5,8 @@ use rookery_dpm::pv_access::bytes::ByteOrder;
 use rookery_dpm::pv_access::{command, step};
 use rookery_dpm::status::Status;
 
-use super::{CHOICE, DEVICES, VariableServer, commands, of, sent};
-use crate::channels::{set, settled};
+use super::{CHOICE, DEVICES, VariableServer, commands, of, take_sent};
+use crate::channels::{outcomes, set};
 use crate::settings;
 
 #[test]
@@ -31,10 +31,10 @@ fn a_setting_is_sent_once_within_what_the_server_allows() {
     assert_eq!(written[0].1[9..], [&[1, 2][..], &7.0f64.to_be_bytes()].concat());
     server.answer(command::PUT, number, step::DESTROY, |payload| payload.byte(0xff));
     let link = server.link;
-    assert_eq!(settled(&mut world, &client), [Status::SUCCESS]);
+    assert_eq!(outcomes(&mut world, &client), [Status::SUCCESS]);
     set(&mut world, &client, 11.0);
-    assert_eq!(settled(&mut world, &client), [Status::RANGE]);
-    assert!(sent(&mut world, link, ByteOrder::Big).is_empty(), "what is beyond its limits was not sent");
+    assert_eq!(outcomes(&mut world, &client), [Status::RANGE]);
+    assert!(take_sent(&mut world, link, ByteOrder::Big).is_empty(), "what is beyond its limits was not sent");
     // The server's refusal, for which it has only words.
     set(&mut world, &client, 8.0);
     let mut server = VariableServer { world: &mut world, link, order: ByteOrder::Big };
@@ -44,18 +44,18 @@ fn a_setting_is_sent_once_within_what_the_server_allows() {
         payload.text(b"Put permission denied");
         payload.text(b"");
     });
-    assert_eq!(settled(&mut world, &client), [Status::PRIV]);
+    assert_eq!(outcomes(&mut world, &client), [Status::PRIV]);
     // The circuit is lost before the answer, so the device may have been set.
     set(&mut world, &client, 9.0);
     VariableServer { world: &mut world, link, order: ByteOrder::Big }.describe(command::PUT, value);
     let now = world.moment();
     world.dpm.link(LinkNetwork::PvAccess, Came::Down(link), now);
     world.pass(0);
-    assert_eq!(settled(&mut world, &client), [Status::UTIME]);
+    assert_eq!(outcomes(&mut world, &client), [Status::UTIME]);
     // No server has the variable any more, so it was not set.
     set(&mut world, &client, 9.0);
     world.pass(6000);
-    assert_eq!(settled(&mut world, &client), [Status::NODE_DOWN]);
+    assert_eq!(outcomes(&mut world, &client), [Status::NODE_DOWN]);
 }
 
 #[test]
@@ -66,21 +66,21 @@ fn a_setting_that_is_given_up_is_ended_at_its_server() {
     settings::set_text(&mut world, &client, "TopUp");
     let mut server = VariableServer::find(&mut world, ByteOrder::Little);
     server.create();
-    let begun = server.sent();
+    let begun = server.take_sent();
     assert_eq!(commands(&begun), [command::PUT], "a text has no limits");
     let [_, number] = server.numbers(&begun[0]);
     let link = server.link;
     world.pass(6000);
-    assert_eq!(settled(&mut world, &client), [Status::UTIME]);
+    assert_eq!(outcomes(&mut world, &client), [Status::UTIME]);
     let mut server = VariableServer { world: &mut world, link, order: ByteOrder::Little };
-    let ended = server.sent();
+    let ended = server.take_sent();
     assert_eq!((commands(&ended), server.numbers(&ended[0])), (vec![command::DESTROY_REQUEST], [1001, number]));
     // A late description sets nothing.
     server.answer(command::PUT, number, step::INIT, |payload| {
         payload.byte(0xff);
         payload.bytes.extend(of(CHOICE));
     });
-    assert!(server.sent().is_empty());
+    assert!(server.take_sent().is_empty());
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_choice_is_set_by_its_name() {
             payload.text(b"Decay");
             payload.text(b"TopUp");
         });
-        let sent = server.sent();
+        let sent = server.take_sent();
         match written {
             Some(index) => {
                 assert_eq!(sent[0].1[8..], [&[step::DESTROY, 1, 4][..], &i32::to_le_bytes(index)].concat());
@@ -111,6 +111,6 @@ fn a_choice_is_set_by_its_name() {
             None => assert_eq!(commands(&sent), [command::DESTROY_REQUEST]),
         }
         let expected = if written.is_some() { Status::SUCCESS } else { Status::SCALEFAIL };
-        assert_eq!(settled(&mut world, &client), [expected]);
+        assert_eq!(outcomes(&mut world, &client), [expected]);
     }
 }

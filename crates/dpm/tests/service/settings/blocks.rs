@@ -75,7 +75,7 @@ fn changes_of_one_block_by_two_clients_are_both_made() {
     let block = [&[0, 0, 0x21, 0x02][..], &12000i32.to_le_bytes(), &14000i32.to_le_bytes(), &[0; 10]].concat();
     deliver(&mut world, asked[0].answer(Status::SUCCESS, false).datagram(&block));
     for client in &clients {
-        assert_eq!(settled(&world.replies(client)), [(1, Status::SUCCESS)]);
+        assert_eq!(outcomes(&world.replies(client)), [(1, Status::SUCCESS)]);
     }
     world.add(&clients[0], 2, "M:OUTTMP.ANALOG@I");
     world.start(&clients[0]);

@@ -23,15 +23,15 @@ fn a_silent_front_end_is_asked_once_and_reported() {
     deliver(&mut world, asked[1].answer(Status::PEND, true).datagram(&[]));
     world.cut = true;
     world.pass(4000);
-    assert_eq!(settled(&world.replies(&client)), [], "one batch, one answer");
+    assert_eq!(outcomes(&world.replies(&client)), [], "one batch, one answer");
     deliver(&mut world, asked[1].answer(Status::SUCCESS, false).datagram(&[0, 0]));
-    assert_eq!(settled(&world.replies(&client)), [(1, Status::UTIME), (2, Status::SUCCESS)]);
+    assert_eq!(outcomes(&world.replies(&client)), [(1, Status::UTIME), (2, Status::SUCCESS)]);
     let set = headers(&world.datagrams).into_iter().filter(|header| header.kind == PacketKind::Request).count();
     assert_eq!(set, 2, "nothing is sent twice");
     // A late answer no longer belongs to a request.
     deliver(&mut world, asked[0].answer(Status::SUCCESS, false).datagram(&[0; 36]));
     deliver(&mut world, asked[1].answer(Status::SUCCESS, false).datagram(&[0, 0]));
-    assert_eq!(settled(&world.replies(&client)), []);
+    assert_eq!(outcomes(&world.replies(&client)), []);
     assert_eq!(lines(&log).len(), 2);
 }
 
@@ -60,9 +60,9 @@ fn stray_answers_are_not_believed() {
             &mut world,
             AcnetHeader { message: header.message ^ 0x4000, ..header }.answer(Status::SUCCESS, false).datagram(&[0, 0]),
         );
-        assert_eq!(settled(&world.replies(&client)), []);
+        assert_eq!(outcomes(&world.replies(&client)), []);
         deliver(&mut world, header.answer(status, false).datagram(body));
-        assert_eq!(settled(&world.replies(&client)), [(1, expected)]);
+        assert_eq!(outcomes(&world.replies(&client)), [(1, expected)]);
     }
 }
 
@@ -100,8 +100,8 @@ fn a_silent_device_hides_other_settings_once_at_most() {
         world.datagrams.clear();
         let now = world.moment();
         for client in &clients {
-            let settings = ApplySettings { list_id: client.list_id, ..scaled(&[(1, 1.0)]) };
-            world.dpm.receive(client.key, &crate::world::framed(&settings.into()), now).expect("the connection stays");
+            let settings = ApplySettings { list_id: client.list_id, ..scaled_settings(&[(1, 1.0)]) };
+            world.dpm.receive(client.key, &crate::world::frame(&settings.into()), now).expect("the connection stays");
         }
         world.pass(0);
         let asked = headers(&world.datagrams);
@@ -111,7 +111,7 @@ fn a_silent_device_hides_other_settings_once_at_most() {
             deliver(world, header.answer(Status::SUCCESS, false).datagram(&body));
         }
         world.pass(5000);
-        let told = clients.iter().map(|client| settled(&world.replies(client))[0].1).collect::<Vec<_>>();
+        let told = clients.iter().map(|client| outcomes(&world.replies(client))[0].1).collect::<Vec<_>>();
         (asked.len(), told)
     };
     assert_eq!(set_both(&mut world, &|_| false), (1, vec![Status::UTIME; 2]));

@@ -162,6 +162,6 @@ fn a_proof_does_not_count_for_another_list() {
     world.replies(&other);
     assert_eq!(apply(&mut world, &other, &[(1, 1.0)]), [(1, Status::PRIV)]);
     // With the number of the other client's list.
-    world.ask(&other, ApplySettings { list_id: client.list_id, ..scaled(&[(1, 1.0)]) });
+    world.ask(&other, ApplySettings { list_id: client.list_id, ..scaled_settings(&[(1, 1.0)]) });
     assert_eq!(statuses(&world.replies(&other), 0), [Status::NO_SUCH_LIST]);
 }

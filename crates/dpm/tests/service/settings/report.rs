@@ -67,7 +67,7 @@ fn failed_settings_are_not_reported() {
     world.cut = true;
     send(&mut world, &client, &[(1, 1.0)]);
     world.pass(6000);
-    assert_eq!(settled(&world.replies(&client)), [(1, Status::UTIME)]);
+    assert_eq!(outcomes(&world.replies(&client)), [(1, Status::UTIME)]);
     assert!(reports(&world).is_empty());
 }
 
@@ -143,7 +143,7 @@ impl ReportParts {
 }
 
 fn device(name: &str) -> u32 {
-    rookery_dpm::database::Database::read(DEVICES).expect("a good file").named(name).expect("a device").index
+    rookery_dpm::database::Database::read(DEVICES).expect("a good file").by_name(name).expect("a device").index
 }
 
 /// Returns the device file with a node that keeps the log.

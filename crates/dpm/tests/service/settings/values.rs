@@ -124,7 +124,7 @@ fn batches_that_wait_have_a_limit() {
     world.replies(&client);
     assert_eq!(apply(&mut world, &client, &[(1, 40.0)]), [(1, Status::BUSY)]);
     world.pass(6000);
-    assert_eq!(settled(&world.replies(&client)).len(), 64);
+    assert_eq!(outcomes(&world.replies(&client)).len(), 64);
     world.cut = false;
     assert_eq!(apply(&mut world, &client, &[(1, 40.0)]), [(1, Status::SUCCESS)]);
 }
@@ -147,7 +147,7 @@ fn settings_under_way_are_counted_in_bytes() {
         let many = (0..10).map(|_| RawSetting { ref_id: 1, data: Bytes(vec![0; 4096]) }).collect();
         let settings = ApplySettings { raw_array: Some(many), list_id: client.list_id, ..ApplySettings::default() };
         world.ask(&client, settings);
-        let busy = settled(&world.replies(&client));
+        let busy = outcomes(&world.replies(&client));
         assert_eq!(busy.len(), if number < 24 { 0 } else { 10 }, "{number}");
         assert!(busy.iter().all(|answer| answer.1 == Status::BUSY));
     }
@@ -158,7 +158,7 @@ fn settings_under_way_are_counted_in_bytes() {
     world.cut = false;
     assert_eq!(apply(&mut world, &other, &[(1, 40.0)]), [(1, Status::SUCCESS)]);
     world.pass(6000);
-    assert_eq!(settled(&world.replies(&client)).len(), 240);
+    assert_eq!(outcomes(&world.replies(&client)).len(), 240);
     let settings = RawSetting { ref_id: 1, data: Bytes(vec![0; 4096]) };
     let settings = ApplySettings { raw_array: Some(vec![settings]), ..ApplySettings::default() };
     assert_eq!(apply_all(&mut world, &client, settings), [(1, Status::SUCCESS)]);

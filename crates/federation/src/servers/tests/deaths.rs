@@ -103,7 +103,7 @@ fn a_server_that_has_died_leaves_nobody_in_doubt() {
     world.settle();
     let mut fresh = ServersWorld::new(BOTH);
     world.sides[1].servers = fresh.sides.remove(1).servers;
-    world.cut();
+    world.cut_all();
     world.send(0, "romeo@a.example/x", "juliet@b.example", "3");
     world.advance(10_000);
     assert_eq!([fate(&world, 0, "1"), fate(&world, 0, "2"), fate(&world, 0, "3")], [(1, 0), (1, 1), (1, 0)]);
@@ -118,7 +118,7 @@ fn a_stream_waits_a_minute_for_its_server() {
         world.send(0, "romeo@a.example/x", "juliet@b.example", "1");
         world.settle();
         world.dead.insert(address(1));
-        world.cut();
+        world.cut_all();
         world.send(0, "romeo@a.example/x", "juliet@b.example", "2");
         world.advance(away_ms);
         world.dead.clear();
@@ -130,7 +130,7 @@ fn a_stream_waits_a_minute_for_its_server() {
 
 impl ServersWorld {
     /// Breaks all connections.
-    fn cut(&mut self) {
+    fn cut_all(&mut self) {
         for wire in 0..self.wires.len() {
             self.sever(wire, 0);
         }

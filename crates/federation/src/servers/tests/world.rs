@@ -93,7 +93,7 @@ impl ServersWorld {
 
     pub(super) fn send(&mut self, side: usize, from: &str, to: &str, body: &str) {
         let text = format!("<message from='{from}' id='{body}'><body>{body}</body></message>");
-        let packet = Packet::scanned(text.as_bytes()).unwrap();
+        let packet = Packet::from_bytes(text.as_bytes()).unwrap();
         self.sides[side].servers.set_time(self.now_ms);
         self.sides[side].servers.send(Outgoing::plain(Jid::parse(to).unwrap(), packet));
     }

@@ -97,7 +97,7 @@ fn blocking_leaves_the_other_rules_behind_it() {
     );
     rules.block(&[jid("a@x.example"), jid("b@x.example"), jid("a@x.example")]);
     rules.block(&[jid("c@x.example")]);
-    let blocked: Vec<_> = rules.blocked().into_iter().map(Jid::as_str).collect();
+    let blocked: Vec<_> = rules.block_list().into_iter().map(Jid::as_str).collect();
     assert_eq!(blocked, ["c@x.example", "a@x.example", "b@x.example"]);
     assert!(denies(rules.default_list().unwrap(), "a@x.example", PassingStanza::Iq));
     rules.unblock(&[jid("a@x.example"), jid("b@x.example"), jid("c@x.example")]);

@@ -1,7 +1,7 @@
 //! Removes data from archives, a little at a time: whole archives without an owner, and messages
 //! that are too old.
 
-use super::owners::locked;
+use super::owners::lock_archive;
 use super::pages::OLDEST;
 use super::search;
 use crate::archive::{ARCHIVES_PER_SWEEP, SWEPT_AT_ONCE};
@@ -16,7 +16,7 @@ use rookery_jid::JidRef;
 /// another one, and its messages are left to [`clear`].
 pub(crate) fn purge(c: &mut dyn SqlConnection, owner: JidRef<'_>) -> Result<(), StoreError> {
     c.known_archives().forget(owner);
-    let Some(archive) = locked(c, owner)? else { return Ok(()) };
+    let Some(archive) = lock_archive(c, owner)? else { return Ok(()) };
     // The number keeps such names distinct.
     let name = archive.to_string();
     c.execute(LET_GO, &[SqlValue::Text(&name), SqlValue::Integer(archive)]).map(drop)
@@ -80,7 +80,7 @@ pub(crate) fn sweep(
 }
 
 pub(crate) fn expire(c: &mut dyn SqlConnection, owner: JidRef<'_>, before: u64, limit: u64) -> Result<u64, StoreError> {
-    let Some(archive) = locked(c, owner)? else { return Ok(0) };
+    let Some(archive) = lock_archive(c, owner)? else { return Ok(0) };
     remove_below(c, archive.unsigned_abs(), before, limit)
 }
 
@@ -168,7 +168,7 @@ const REMOVE_NOTES: &str = "DELETE FROM archive_conversations WHERE owner = ? AN
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         LET_GO,
         NEXT_GONE,

@@ -494,7 +494,7 @@ const _: () = assert!(BYTES_PER_MESSAGE == 128);
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         NEXT_DOMAIN,
         FAR_ARCHIVE,

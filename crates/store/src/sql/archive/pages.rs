@@ -46,7 +46,7 @@ fn by_ids(
     if !has_all(c, archive, ids)? {
         return Ok(None);
     }
-    let (mut page, wanted) = (GatheredPage::new(query), query.wanted(ids));
+    let (mut page, wanted) = (GatheredPage::new(query), query.ids_in_order(ids));
     'page: for ids in wanted.chunks(STANZAS_AT_ONCE) {
         let values: Vec<_> = ids.iter().copied().map(SqlValue::number).collect();
         let mut stanzas = HashMap::new();
@@ -286,7 +286,7 @@ const COUNT_BY_KEY: &str =
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![HAS, STANZAS, OLDEST, NEWEST, NOTES, SOME, FORWARD, BACKWARD, COUNT, COUNT_BY_KEY]
 }
 

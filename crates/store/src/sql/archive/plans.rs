@@ -12,7 +12,7 @@ use crate::sql::accounts;
 use crate::sql::archives::KnownArchives;
 use crate::sql::connection::{EachRow, SqlConnection, SqlValue};
 use crate::sql::copy::copying::Copying;
-use crate::sql::dialect::{Dialect, numbered};
+use crate::sql::dialect::{Dialect, number_values};
 use crate::sql::{mysql, postgres, sqlite};
 use crate::{ArchiveOf, ArchiveQuery, ArchivedMessage, Expiry, Retention, StoreError};
 use rookery_jid::Jid;
@@ -208,7 +208,7 @@ fn postgres_finds_messages_by_an_index() {
             for mode in ["force_custom_plan", "force_generic_plan"] {
                 assert_good(heard.iter().map(|(sql, values)| {
                     let values = if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
-                    let explain = format!("PREPARE asked AS {}; EXPLAIN EXECUTE asked{values}", numbered(sql));
+                    let explain = format!("PREPARE asked AS {}; EXPLAIN EXECUTE asked{values}", number_values(sql));
                     // The settings of the store's sessions.
                     let set = format!(
                         "{analyze} SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = {mode}"

@@ -41,7 +41,7 @@ fn insert(c: &mut dyn SqlConnection, rows: Vec<(i64, u64, Vec<u32>)>) -> Result<
     let rows = rows.into_iter().filter(|(_, _, terms)| !terms.is_empty());
     let rows = rows.map(|(archive, id, terms)| {
         let is_any = terms.len() > MOST_TERMS;
-        let terms = if is_any { words(dialect, [ANY].into_iter()) } else { words(dialect, mixed(archive, &terms)) };
+        let terms = if is_any { words(dialect, [ANY].into_iter()) } else { words(dialect, mix(archive, &terms)) };
         (archive, id, terms)
     });
     let rows: Vec<_> = rows.collect();
@@ -79,7 +79,7 @@ pub(super) fn forget_gone(c: &mut dyn SqlConnection, owners: &[SqlValue<'_>; 2])
 }
 
 /// Returns the last archive that is in the index, as are all archives before it.
-fn filled(c: &mut dyn SqlConnection) -> Result<i64, StoreError> {
+fn last_indexed(c: &mut dyn SqlConnection) -> Result<i64, StoreError> {
     Ok(one(c, FILLED, &[], |row| row.integer(0))?.unwrap_or_default())
 }
 
@@ -91,7 +91,7 @@ pub(super) fn page(
     query: &ArchiveQuery,
     [after, before]: [SqlValue<'_>; 2],
 ) -> Result<Option<ArchivePage>, StoreError> {
-    let Some(words) = wanted(c, archive, query)? else { return Ok(None) };
+    let Some(words) = index_query(c, archive, query)? else { return Ok(None) };
     if c.dialect() == Dialect::Postgres {
         // The index of terms only supports bitmap scans, which sessions disable otherwise.
         one(c, WITH_BITMAPS.postgres, &[], |_| Ok(()))?;
@@ -119,13 +119,13 @@ pub(super) fn page(
 
 /// Returns the query for the index if the index covers this archive: the terms in the engine's
 /// form.
-fn wanted(c: &mut dyn SqlConnection, archive: i64, query: &ArchiveQuery) -> Result<Option<String>, StoreError> {
-    if query.terms.is_empty() || c.terms_of().is_none() || filled(c)? < archive {
+fn index_query(c: &mut dyn SqlConnection, archive: i64, query: &ArchiveQuery) -> Result<Option<String>, StoreError> {
+    if query.terms.is_empty() || c.terms_of().is_none() || last_indexed(c)? < archive {
         return Ok(None);
     }
     let terms = &query.terms[..query.terms.len().min(MOST_ASKED)];
     let dialect = c.dialect();
-    let words = words(dialect, mixed(archive, terms));
+    let words = words(dialect, mix(archive, terms));
     Ok(Some(match dialect {
         Dialect::Postgres => words,
         Dialect::Sqlite | Dialect::Mysql => {
@@ -136,7 +136,7 @@ fn wanted(c: &mut dyn SqlConnection, archive: i64, query: &ArchiveQuery) -> Resu
 }
 
 /// Mixes terms with the number of their archive.
-fn mixed(archive: i64, terms: &[u32]) -> impl Iterator<Item = u32> {
+fn mix(archive: i64, terms: &[u32]) -> impl Iterator<Item = u32> {
     let archive = archive.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15);
     terms.iter().map(move |term| {
         // The last steps of SplitMix64.
@@ -252,7 +252,7 @@ const BACKWARD: SearchStatements = SearchStatements {
 /// Returns the statements above.
 #[cfg(test)]
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         WITH_BITMAPS,
         FILLED,
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn terms_of_different_archives_differ() {
         let terms = [1, 2, u32::MAX];
-        let of = |archive: i64| mixed(archive, &terms).collect::<Vec<_>>();
+        let of = |archive: i64| mix(archive, &terms).collect::<Vec<_>>();
         assert_eq!(of(7), of(7));
         assert!(of(7).iter().all(|term| *term > ANY && *term < 1 << 30 && !of(8).contains(term)));
         assert_eq!(words(Dialect::Postgres, [0, 1 << 29].into_iter()), "{0,536870912}");

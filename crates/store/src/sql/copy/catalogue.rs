@@ -67,7 +67,7 @@ impl Table {
         Plain { name, key, columns, is_numbered: false, unique: 0..0 }
     }
 
-    const fn numbered(
+    const fn with_number(
         name: &'static str,
         unique: Range<usize>,
         columns: &'static [(&'static str, ColumnKind)],
@@ -133,7 +133,7 @@ pub(super) const COUNTERS: &str = "counters";
 use ColumnKind::{Bytes, Integer, OptionalBytes, OptionalInteger, OptionalText, Text};
 
 const PLAIN: &[Plain] = &[
-    Table::numbered(
+    Table::with_number(
         "accounts",
         1..3,
         &[
@@ -178,14 +178,14 @@ const PLAIN: &[Plain] = &[
         ],
     ),
     Table::of("roster_removals", 2, &[("owner", Integer), ("contact", Text), ("version", Integer)]),
-    Table::numbered(
+    Table::with_number(
         "offline_messages",
         0..0,
         &[("id", Integer), ("owner", Integer), ("unix_ms", Integer), ("stanza", Bytes), ("sender", Text)],
     ),
     Table::of("last_presence", 1, &[("owner", Integer), ("unix_ms", Integer), ("stanza", Bytes)]),
     Table::of("documents", 2, &[("owner", Integer), ("name", Text), ("bytes", Bytes)]),
-    Table::numbered(
+    Table::with_number(
         "archives",
         1..3,
         &[
@@ -212,7 +212,7 @@ const PLAIN: &[Plain] = &[
         ],
     ),
     Table::of("archive_shares", 2, &[("owner", Integer), ("contact_key", Integer), ("bytes", Integer)]),
-    Table::numbered(
+    Table::with_number(
         "pubsub_nodes",
         2..4,
         &[
@@ -244,7 +244,7 @@ const PLAIN: &[Plain] = &[
             ("payload", Bytes),
         ],
     ),
-    Table::numbered(
+    Table::with_number(
         "rooms",
         1..3,
         &[

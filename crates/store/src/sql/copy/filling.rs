@@ -92,6 +92,6 @@ const OLDEST: &str = "\
 
 /// Returns the statement above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![OLDEST]
 }

@@ -19,6 +19,6 @@ pub(super) const SET_MARK: &str = "INSERT INTO counters (name, value) VALUES (?,
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![MARKED, SET_MARK]
 }

@@ -44,7 +44,7 @@ fn the_catalogue_has_every_table_and_column() {
 
 #[test]
 fn a_copy_is_the_same() {
-    let place = CopyFolder::filled();
+    let place = CopyFolder::fill();
     let (mut from, mut to) = place.ends();
     let mut told = Vec::new();
     let copied = copy(&mut from, &mut to, &mut |progress| told.push(progress)).expect("copied");
@@ -60,7 +60,7 @@ fn a_copy_is_the_same() {
 
 #[test]
 fn a_copy_goes_on_where_it_was_interrupted() {
-    let place = CopyFolder::filled();
+    let place = CopyFolder::fill();
     let mut interrupted = 0;
     for after in 1.. {
         let (mut from, mut to) = place.ends();
@@ -93,7 +93,7 @@ fn a_copy_goes_on_where_it_was_interrupted() {
 /// SQLite gives the number of the newest account, if that is removed, to the next one.
 #[test]
 fn a_copy_goes_on_although_numbers_were_given_again() {
-    let place = CopyFolder::filled();
+    let place = CopyFolder::fill();
     let (mut from, mut to) = place.ends();
     let interrupted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         copy(&mut from, &mut to, &mut |progress| assert_ne!(progress.table, "archives", "interrupted"))
@@ -115,7 +115,7 @@ fn a_copy_goes_on_although_numbers_were_given_again() {
 
 #[test]
 fn what_is_there_is_not_mixed_with_a_copy() {
-    let place = CopyFolder::filled();
+    let place = CopyFolder::fill();
     let (mut from, mut to) = place.ends();
     copy(&mut from, &mut to, &mut |_| ()).expect("copied");
     assert!(matches!(copy(&mut from, &mut to, &mut |_| ()), Err(CopyError::NotEmpty("accounts"))));
@@ -125,7 +125,7 @@ fn what_is_there_is_not_mixed_with_a_copy() {
 
 #[test]
 fn differences_are_found() {
-    let place = CopyFolder::filled();
+    let place = CopyFolder::fill();
     let (mut from, mut to) = place.ends();
     copy(&mut from, &mut to, &mut |_| ()).expect("copied");
     to.connection().execute("UPDATE archive_messages SET stanza = x'00' WHERE id = 1500", &[]).expect("changed");
@@ -143,7 +143,7 @@ fn differences_are_found() {
 /// A number that was assigned once isn't assigned again by the copy, either.
 #[test]
 fn numbers_go_on() {
-    let place = CopyFolder::filled();
+    let place = CopyFolder::fill();
     let (mut from, mut to) = place.ends();
     copy(&mut from, &mut to, &mut |_| ()).expect("copied");
     drop((from, to));
@@ -164,7 +164,7 @@ fn a_copy_goes_to_postgresql_and_back() {
     if rookery_needs::skips("store.a_copy_goes_to_postgresql_and_back") {
         return;
     }
-    let place = CopyFolder::filled();
+    let place = CopyFolder::fill();
     let cluster = rookery_needs::Postgres::start();
     let address = postgres::PostgresAddress::parse(&cluster.database()).expect("an address");
     // A test's cluster needn't survive a power cut.
@@ -233,7 +233,7 @@ impl CopyFolder {
     }
 
     /// Makes the file `a.db` with data that is hard to copy.
-    fn filled() -> CopyFolder {
+    fn fill() -> CopyFolder {
         let place = CopyFolder::new();
         let store = sqlite::open(&place.file("a.db"), &sqlite::SqliteOptions::default()).expect("a database");
         let keys = Credentials::derive("pencil", 1).expect("keys");

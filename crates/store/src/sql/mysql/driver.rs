@@ -23,7 +23,7 @@ use crate::sql::dialect::Dialect;
 use crate::sql::hosts::HostFound;
 use crate::sql::opening::Openable;
 use crate::sql::remote::{
-    ConnectionState, RemoteConnection, Transaction, idle, is_too_much, runtime, unharmed, within,
+    ConnectionState, RemoteConnection, Transaction, catch_panic, idle, is_too_much, runtime, within,
 };
 use crate::sql::transactions::Remote;
 use mysql_async::prelude::Queryable;
@@ -112,7 +112,7 @@ impl MysqlDriver {
         }
         if integer(&self.run(&lock(LOCK_S))?) != Some(1) {
             // Without the lock, this session couldn't be ended later.
-            return Err(self.lost("another session has the lock of this connection"));
+            return Err(self.fail_as_lost("another session has the lock of this connection"));
         }
         Ok(())
     }
@@ -149,7 +149,7 @@ impl MysqlDriver {
         self.simple(statements)
     }
 
-    fn failed(&mut self, error: &Error) -> StoreError {
+    fn note_failure(&mut self, error: &Error) -> StoreError {
         if ends_connection(error) {
             self.session = None;
         }
@@ -164,17 +164,17 @@ impl MysqlDriver {
 
     /// Takes the connection for use, after the answer to the previous request.
     fn take(&mut self) -> Result<Conn, StoreError> {
-        let Some(session) = &mut self.session else { return Err(self.lost("not connected")) };
+        let Some(session) = &mut self.session else { return Err(self.fail_as_lost("not connected")) };
         match std::mem::replace(&mut session.link, MysqlLink::Taken) {
             MysqlLink::Ready(conn) => Ok(conn),
-            MysqlLink::Taken => Err(self.lost("not connected")),
+            MysqlLink::Taken => Err(self.fail_as_lost("not connected")),
             MysqlLink::Ending(ending) => match within(&self.runtime, self.limit, ending) {
                 Ok((conn, Ok(()))) => Ok(conn),
                 Ok((_, Err(error))) => {
                     self.session = None;
-                    Err(self.lost(&error.to_string()))
+                    Err(self.fail_as_lost(&error.to_string()))
                 }
-                Err(why) => Err(self.unanswered(&why)),
+                Err(why) => Err(self.fail_unanswered(&why)),
             },
         }
     }
@@ -192,9 +192,9 @@ impl MysqlDriver {
         match within(&self.runtime, self.limit, ask(&mut conn)) {
             Ok(outcome) => {
                 self.put(conn);
-                outcome.map_err(|error| self.failed(&error))
+                outcome.map_err(|error| self.note_failure(&error))
             }
-            Err(why) => Err(self.unanswered(&why)),
+            Err(why) => Err(self.fail_unanswered(&why)),
         }
     }
 
@@ -204,7 +204,7 @@ impl MysqlDriver {
     }
 
     /// Returns the prepared statement for a text.
-    fn prepared(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
+    fn prepare(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
         let key = (sql.as_ptr().addr(), sql.len());
         let known = self.session.as_ref().and_then(|session| session.prepared.get(&key));
         if let Some(prepared) = known {
@@ -261,7 +261,7 @@ impl MysqlDriver {
             self.state.transaction = Transaction::Open(batch);
         }
         if is_guarded && integer(&rows.drain(..1.min(rows.len())).collect::<Vec<_>>()) != Some(1) {
-            return Err(self.fenced());
+            return Err(self.fail_as_fenced());
         }
         Ok(rows)
     }
@@ -335,7 +335,7 @@ impl RemoteConnection for MysqlDriver {
             return Err(error.clone());
         }
         self.expect_room(values)?;
-        let prepared = self.prepared(sql)?;
+        let prepared = self.prepare(sql)?;
         self.begin("")?;
         let (parameters, target) = (parameters(values), self.target.clone());
         self.with(async |conn| run(conn, &prepared, parameters, each, &target.name).await)?
@@ -358,7 +358,7 @@ impl RemoteConnection for MysqlDriver {
         });
         // The first poll sends it.
         let polled =
-            unharmed(|| self.runtime.block_on(std::future::poll_fn(|cx| Poll::Ready(ending.as_mut().poll(cx)))));
+            catch_panic(|| self.runtime.block_on(std::future::poll_fn(|cx| Poll::Ready(ending.as_mut().poll(cx)))));
         match (polled, &mut self.session) {
             (Ok(Poll::Pending), Some(session)) => session.link = MysqlLink::Ending(ending),
             (Ok(Poll::Ready((conn, Ok(())))), _) => self.put(conn),
@@ -379,7 +379,7 @@ impl Openable for MysqlDriver {
     }
 
     fn hosts(&self) -> Vec<HostFound> {
-        unharmed(|| self.runtime.block_on(self.target.each_host())).unwrap_or_default()
+        catch_panic(|| self.runtime.block_on(self.target.each_host())).unwrap_or_default()
     }
 }
 
@@ -387,7 +387,7 @@ impl Remote for MysqlDriver {
     fn reopen(&mut self) -> Result<(), StoreError> {
         self.session = None;
         self.state.start_again();
-        let connected = unharmed(|| self.runtime.block_on(self.target.connect()));
+        let connected = catch_panic(|| self.runtime.block_on(self.target.connect()));
         let connected = connected.map_err(|why| self.target.nonsense(&why))??;
         let is_mariadb = connected.is_mariadb();
         let MysqlConnected { conn, version, is_read_only, packet } = connected;

@@ -35,7 +35,7 @@ pub(super) fn failure(database: &str, error: &Error) -> StoreError {
 
 /// Returns the error for a host that couldn't be connected to. Another protocol, or answers that
 /// are too long, won't go away by themselves.
-pub(super) fn unconnected(database: &str, error: &Error) -> StoreError {
+pub(super) fn connect_failure(database: &str, error: &Error) -> StoreError {
     match failure(database, error) {
         StoreError::Lost(engine) if is_nonsense(error) => {
             StoreError::Unfit(EngineWords { message: format!("{NO_MARIADB}: {}", engine.message), ..engine })

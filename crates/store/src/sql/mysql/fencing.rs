@@ -25,7 +25,7 @@ impl FencingConnection for MysqlDriver {
         if let Some(own) = own {
             let own = format!("SELECT lane FROM rookery_lanes WHERE lane = {own} AND fenced_ms IS NULL FOR UPDATE");
             if self.run(&own)?.is_empty() {
-                return Err(self.fenced());
+                return Err(self.fail_as_fenced());
             }
         }
         let found = self.run(&format!(

@@ -1,7 +1,7 @@
 //! Parses an operator's address, and connects to it.
 
 use super::answers::{answers, too_much};
-use super::failure::unconnected;
+use super::failure::connect_failure;
 use crate::StoreError;
 use crate::archive::TermsOf;
 use crate::error::EngineWords;
@@ -95,13 +95,13 @@ impl MysqlAddress {
         let (hosts, database) = place.split_once('/').unwrap_or((place, user));
         let (database, options) = database.split_once('?').unwrap_or((database, ""));
         if let Some(key) = address_options::keys(options).next() {
-            return Err(address_options::refused(key, OPTIONS));
+            return Err(address_options::refusal(key, OPTIONS));
         }
         let address = MysqlAddress {
             hosts: hosts.split(',').map(MysqlHost::parse).collect::<Result<_, _>>()?,
-            user: decoded(user)?,
-            password: password.map(decoded).transpose()?,
-            database: decoded(database)?,
+            user: decode(user)?,
+            password: password.map(decode).transpose()?,
+            database: decode(database)?,
         };
         match address.user.is_empty() || address.database.is_empty() {
             true => Err(format!("the user or the database has no name; {EXPECTED}")),
@@ -126,7 +126,7 @@ impl MysqlHost {
             Some(_) => return Err(format!("{text:?} has no IPv6 address between its brackets")),
             None => text.split_at(text.find(':').unwrap_or(text.len())),
         };
-        let name = decoded(name)?;
+        let name = decode(name)?;
         match (port.strip_prefix(':').map(str::parse), port) {
             _ if name.is_empty() => Err(format!("no host is named; {EXPECTED}")),
             (None, "") if name.starts_with('/') => Ok(MysqlHost::Socket(name)),
@@ -138,7 +138,7 @@ impl MysqlHost {
 }
 
 /// Decodes `%2F` and other escapes (RFC 3986 §2.1).
-fn decoded(text: &str) -> Result<String, String> {
+fn decode(text: &str) -> Result<String, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut parts = text.split('%');
     bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
@@ -244,23 +244,23 @@ impl MysqlTarget {
 
     /// Connects to a host that can be written to, else to one that can be read.
     pub(super) async fn connect(&self) -> Result<MysqlConnected, StoreError> {
-        self.hosts.first_writable(async |at| self.connect_to(at).await, |why| self.lost(why)).await
+        self.hosts.first_writable(async |at| self.connect_to(at).await, |why| self.loss(why)).await
     }
 
     /// Tries each of the hosts, if there are several.
     pub(super) async fn each_host(&self) -> Vec<HostFound> {
-        self.hosts.each(async |at| self.connect_to(at).await, |why| self.lost(why)).await
+        self.hosts.each(async |at| self.connect_to(at).await, |why| self.loss(why)).await
     }
 
     /// Connects to one of the hosts. Returns also whether it can't be written to.
     async fn connect_to(&self, at: usize) -> Result<(MysqlConnected, bool), StoreError> {
-        let Some(way) = self.ways.get(at) else { return Err(self.lost("no host is named")) };
-        let connected = way.connect().await.map_err(|error| unconnected(&self.name, &error))?;
+        let Some(way) = self.ways.get(at) else { return Err(self.loss("no host is named")) };
+        let connected = way.connect().await.map_err(|error| connect_failure(&self.name, &error))?;
         let is_read_only = connected.is_read_only;
         Ok((connected, is_read_only))
     }
 
-    pub(super) fn lost(&self, why: &str) -> StoreError {
+    pub(super) fn loss(&self, why: &str) -> StoreError {
         StoreError::Lost(self.engine(why.to_owned()))
     }
 

@@ -18,11 +18,11 @@ use super::values::PostgresRow;
 use crate::StoreError;
 use crate::error::EngineWords;
 use crate::sql::connection::{EachRow, SqlValue};
-use crate::sql::dialect::{Dialect, numbered};
+use crate::sql::dialect::{Dialect, number_values};
 use crate::sql::hosts::HostFound;
 use crate::sql::opening::Openable;
 use crate::sql::remote::{
-    ConnectionState, RemoteConnection, TOO_MUCH, Transaction, idle, is_too_much, runtime, unharmed, within,
+    ConnectionState, RemoteConnection, TOO_MUCH, Transaction, catch_panic, idle, is_too_much, runtime, within,
 };
 use crate::sql::transactions::Remote;
 use futures_util::{TryStreamExt, future};
@@ -123,16 +123,16 @@ impl PostgresDriver {
 
     fn error_of(&mut self, failed: StatementFailed) -> StoreError {
         match failed {
-            StatementFailed::Database(error) => self.failed(&error),
-            StatementFailed::TooMuch => self.lost(TOO_MUCH),
+            StatementFailed::Database(error) => self.note_failure(&error),
+            StatementFailed::TooMuch => self.fail_as_lost(TOO_MUCH),
             StatementFailed::Row(error) => error,
         }
     }
 
-    fn failed(&mut self, error: &Error) -> StoreError {
+    fn note_failure(&mut self, error: &Error) -> StoreError {
         let end = self.session.as_ref().and_then(|session| session.end.get()).map(|end| end.why.clone());
         if let Some(end) = end.filter(|_| error.is_closed()) {
-            return self.lost(&end);
+            return self.fail_as_lost(&end);
         }
         let is_gone =
             |code: &SqlState| *code == SqlState::INVALID_SQL_STATEMENT_NAME || *code == SqlState::DUPLICATE_PSTATEMENT;
@@ -156,25 +156,25 @@ impl PostgresDriver {
 
     /// Runs statements without values and waits for their results.
     fn simple(&mut self, statements: &str) -> Result<Vec<SimpleQueryMessage>, StoreError> {
-        let Some(session) = &self.session else { return Err(self.lost("not connected")) };
+        let Some(session) = &self.session else { return Err(self.fail_as_lost("not connected")) };
         match within(&self.runtime, self.limit, answers(&session.client, statements)) {
             Ok(Ok(messages)) => Ok(messages),
             Ok(Err(failed)) => Err(self.error_of(failed)),
-            Err(why) => Err(self.unanswered(&why)),
+            Err(why) => Err(self.fail_unanswered(&why)),
         }
     }
 
     /// Returns the prepared statement for a text.
-    fn prepared(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
+    fn prepare(&mut self, sql: &'static str) -> Result<Statement, StoreError> {
         let key = (sql.as_ptr().addr(), sql.len());
-        let Some(session) = &mut self.session else { return Err(self.lost("not connected")) };
+        let Some(session) = &mut self.session else { return Err(self.fail_as_lost("not connected")) };
         if let Some(prepared) = session.prepared.get(&key) {
             return Ok(prepared.clone());
         }
-        let prepared = match within(&self.runtime, self.limit, session.client.prepare(&numbered(sql))) {
+        let prepared = match within(&self.runtime, self.limit, session.client.prepare(&number_values(sql))) {
             Ok(Ok(statement)) => statement,
-            Ok(Err(error)) => return Err(self.failed(&error)),
-            Err(why) => return Err(self.unanswered(&why)),
+            Ok(Err(error)) => return Err(self.note_failure(&error)),
+            Err(why) => return Err(self.fail_unanswered(&why)),
         };
         session.prepared.insert(key, prepared.clone());
         Ok(prepared)
@@ -191,7 +191,7 @@ impl PostgresDriver {
         // The first result is that of BEGIN, the second that of the batch's record.
         if let (Some(batch), Some(0)) = (batch, noted.take(2).last()) {
             if is_guarded {
-                return Err(self.fenced());
+                return Err(self.fail_as_fenced());
             }
             let lane = self.state.lane;
             // The connection may have been enlisted in the meantime.
@@ -281,8 +281,8 @@ impl RemoteConnection for PostgresDriver {
         if let Transaction::Failed(error) = &self.state.transaction {
             return Err(error.clone());
         }
-        let prepared = self.prepared(sql)?;
-        let Some(session) = &self.session else { return Err(self.lost("not connected")) };
+        let prepared = self.prepare(sql)?;
+        let Some(session) = &self.session else { return Err(self.fail_as_lost("not connected")) };
         // Read only once, since it may change at any time.
         let is_guarded = self.state.is_enlisted();
         let begin = match self.state.transaction {
@@ -299,14 +299,14 @@ impl RemoteConnection for PostgresDriver {
         let answered = within(&self.runtime, self.limit, future::join(began, ran));
         let (began, ran) = match answered {
             Ok(both) => both,
-            Err(why) => return Err(self.unanswered(&why)),
+            Err(why) => return Err(self.fail_unanswered(&why)),
         };
         let began = began.map_err(|failed| self.error_of(failed))?;
         if begin.is_some()
             && let Err(StatementFailed::Database(error)) = &ran
         {
             // This transaction accepts no further statements, not even the record of its batch.
-            return Err(self.failed(error));
+            return Err(self.note_failure(error));
         }
         if begin.is_some() {
             self.has_begun(&began, is_guarded)?;
@@ -365,7 +365,7 @@ impl Openable for PostgresDriver {
     }
 
     fn hosts(&self) -> Vec<HostFound> {
-        unharmed(|| self.runtime.block_on(self.target.each_host(&self.state.name()))).unwrap_or_default()
+        catch_panic(|| self.runtime.block_on(self.target.each_host(&self.state.name()))).unwrap_or_default()
     }
 }
 
@@ -374,7 +374,7 @@ impl Remote for PostgresDriver {
         self.session = None;
         self.state.start_again();
         let name = self.state.name();
-        let connected = unharmed(|| self.runtime.block_on(self.target.connect(&name)));
+        let connected = catch_panic(|| self.runtime.block_on(self.target.connect(&name)));
         let connected = connected.map_err(|why| self.target.nonsense(&why))??;
         let PostgresConnected { client, end, is_read_only } = connected;
         self.session = Some(PostgresSession { client, end, prepared: HashMap::new(), is_read_only });

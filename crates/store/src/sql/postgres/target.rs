@@ -136,7 +136,7 @@ fn refuse(text: &str, options: &str) -> Result<(), String> {
     let names_hosts = !place.starts_with(['/', '?']);
     let is_taken = |key: &str| TAKEN.contains(&key) || (!names_hosts && matches!(key, "host" | "port"));
     match address_options::keys(options).find(|key| !is_taken(key)) {
-        Some(key) => Err(address_options::refused(key, OPTIONS)),
+        Some(key) => Err(address_options::refusal(key, OPTIONS)),
         None => Ok(()),
     }
 }
@@ -215,17 +215,17 @@ impl PostgresTarget {
     /// Connects to a host that can be written to, otherwise to one that can be read. The session is
     /// named, for administrators of the server. The connection's task runs on the calling runtime.
     pub(super) async fn connect(&self, name: &str) -> Result<PostgresConnected, StoreError> {
-        self.hosts.first_writable(async |at| self.connect_to(at, name).await, |why| self.lost(why)).await
+        self.hosts.first_writable(async |at| self.connect_to(at, name).await, |why| self.loss(why)).await
     }
 
     /// Tries each of the hosts, if there are several.
     pub(super) async fn each_host(&self, name: &str) -> Vec<HostFound> {
-        self.hosts.each(async |at| self.connect_to(at, name).await, |why| self.lost(why)).await
+        self.hosts.each(async |at| self.connect_to(at, name).await, |why| self.loss(why)).await
     }
 
     /// Connects to one of the hosts. Returns also whether it can't be written to.
     async fn connect_to(&self, at: usize, name: &str) -> Result<(PostgresConnected, bool), StoreError> {
-        let stream = dial(&self.config, at).await.map_err(|error| self.lost(&error.to_string()))?;
+        let stream = dial(&self.config, at).await.map_err(|error| self.loss(&error.to_string()))?;
         let mut config = self.config.clone();
         config.application_name(name);
         let logged_in = match (&self.tls, self.config.get_hosts().get(at)) {
@@ -240,16 +240,17 @@ impl PostgresTarget {
                 log_in(&config, Bounded::new(stream, way), NoTls).await
             }
         };
-        let (client, end) = logged_in.map_err(|error| self.unconnected(self.failure(&error), is_nonsense(&error)))?;
+        let (client, end) =
+            logged_in.map_err(|error| self.connect_failure(self.failure(&error), is_nonsense(&error)))?;
         let shown = match answers(&client, "SHOW transaction_read_only").await {
             Ok(shown) => shown,
             Err(StatementFailed::Database(error)) => {
                 return Err(match end.get() {
-                    Some(end) => self.unconnected(self.lost(&end.why), end.is_nonsense),
-                    None => self.unconnected(self.failure(&error), is_nonsense(&error)),
+                    Some(end) => self.connect_failure(self.loss(&end.why), end.is_nonsense),
+                    None => self.connect_failure(self.failure(&error), is_nonsense(&error)),
                 });
             }
-            Err(_) => return Err(self.unconnected(self.lost(TOO_MUCH), true)),
+            Err(_) => return Err(self.connect_failure(self.loss(TOO_MUCH), true)),
         };
         let is_off =
             |shown: &SimpleQueryMessage| matches!(shown, SimpleQueryMessage::Row(row) if row.get(0) == Some("off"));
@@ -257,7 +258,7 @@ impl PostgresTarget {
         Ok((PostgresConnected { client, end, is_read_only }, is_read_only))
     }
 
-    pub(super) fn lost(&self, why: &str) -> StoreError {
+    pub(super) fn loss(&self, why: &str) -> StoreError {
         StoreError::Lost(self.engine(why.to_owned()))
     }
 
@@ -268,7 +269,7 @@ impl PostgresTarget {
 
     /// Returns the error for a host that couldn't be connected to. Another protocol, or answers
     /// that are too long, won't go away by themselves.
-    fn unconnected(&self, error: StoreError, is_nonsense: bool) -> StoreError {
+    fn connect_failure(&self, error: StoreError, is_nonsense: bool) -> StoreError {
         match error {
             StoreError::Lost(engine) if is_nonsense => {
                 StoreError::Unfit(self.engine(format!("{NO_POSTGRES}: {}", engine.message)))
@@ -279,7 +280,7 @@ impl PostgresTarget {
 
     /// Returns the error of the store for an error of the library.
     pub(super) fn failure(&self, error: &Error) -> StoreError {
-        let engine = self.engine(described(error));
+        let engine = self.engine(describe(error));
         let Some(code) = error.code() else {
             // A value that our side can't encode or read is a fault of this program; other errors
             // mean that the connection is lost.
@@ -345,7 +346,7 @@ where
     // notice that none arrives.
     tokio::spawn(async move {
         if let Err(error) = connection.await {
-            told.get_or_init(|| Ended { why: described(&error), is_nonsense: is_nonsense(&error) });
+            told.get_or_init(|| Ended { why: describe(&error), is_nonsense: is_nonsense(&error) });
         }
     });
     Ok((client, end))
@@ -399,7 +400,7 @@ fn watch(stream: &TcpStream) -> io::Result<()> {
 
 /// Returns a description of an error in one line: the library's own text is short, and the rest is
 /// in its source.
-fn described(error: &Error) -> String {
+fn describe(error: &Error) -> String {
     match (error.as_db_error(), std::error::Error::source(error)) {
         (Some(error), _) => {
             let detail =

@@ -256,7 +256,7 @@ pub(super) const ITEMS_FROM: &str = "\
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![
         NODE,
         LOCKED_NODE,

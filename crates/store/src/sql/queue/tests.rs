@@ -15,11 +15,11 @@ fn what_many_have_a_part_in_keeps_its_place_with_each() {
     assert_eq!(took(&queues, 0), None, "it waits for the other lane");
     assert_eq!(took(&queues, 1), Some(1));
     assert_eq!(took(&queues, 0), None, "that isn't done yet");
-    assert_eq!(done(&queues, 1), None, "what is behind it waits");
+    assert_eq!(finish_and_take(&queues, 1), None, "what is behind it waits");
     assert_eq!(took(&queues, 0), Some(2));
-    assert_eq!(done(&queues, 1), None, "until it is done");
-    assert_eq!(done(&queues, 0), Some(4));
-    assert_eq!(done(&queues, 1), Some(3));
+    assert_eq!(finish_and_take(&queues, 1), None, "until it is done");
+    assert_eq!(finish_and_take(&queues, 0), Some(4));
+    assert_eq!(finish_and_take(&queues, 1), Some(3));
 }
 
 #[test]
@@ -34,9 +34,9 @@ fn archives_come_behind_their_owners_and_hold_nobody_up() {
     let own = lanes.owner("romeo").on;
     assert_eq!((took(&queues, 2), took(&queues, 3)), (None, Some(4)), "a list waits for nothing");
     assert_eq!(took(&queues, own), Some(1));
-    assert_eq!(done(&queues, own), Some(5), "it waits for no archive");
+    assert_eq!(finish_and_take(&queues, own), Some(5), "it waits for no archive");
     assert_eq!((took(&queues, 2), took(&queues, 3)), (Some(2), None));
-    assert_eq!(done(&queues, 2), None);
+    assert_eq!(finish_and_take(&queues, 2), None);
     assert_eq!((took(&queues, 3), took(&queues, 3)), (Some(3), None));
 }
 
@@ -53,13 +53,13 @@ fn a_page_waits_for_its_owner_and_for_nobody_else() {
     push(&queues, lanes.page("nurse"), 6);
     assert_eq!((took(&queues, 3), took(&queues, 3)), (Some(5), None), "nothing is written for tybalt");
     assert_eq!(took(&queues, 2), Some(1));
-    assert_eq!(done(&queues, 2), Some(3));
+    assert_eq!(finish_and_take(&queues, 2), Some(3));
     assert_eq!((took(&queues, 3), took(&queues, 3)), (Some(2), None), "nurse's is not done yet");
     push(&queues, append(&["romeo"]), 7);
     push(&queues, lanes.page("romeo"), 8);
-    assert_eq!(done(&queues, 2), Some(7));
+    assert_eq!(finish_and_take(&queues, 2), Some(7));
     assert_eq!((took(&queues, 3), took(&queues, 3), took(&queues, 3)), (Some(4), Some(6), None), "in their order");
-    assert_eq!(done(&queues, 2), None);
+    assert_eq!(finish_and_take(&queues, 2), None);
     assert_eq!(took(&queues, 3), Some(8));
 }
 
@@ -69,7 +69,7 @@ fn owners_whose_writes_are_done_are_forgotten() {
     let lanes = Lanes::new(2, true, true);
     for number in 0..20_000 {
         push(&queues, lanes.archive([format!("user{number}").as_str()].into_iter()), number);
-        assert_eq!(if number == 0 { took(&queues, 2) } else { done(&queues, 2) }, Some(number));
+        assert_eq!(if number == 0 { took(&queues, 2) } else { finish_and_take(&queues, 2) }, Some(number));
     }
     assert!(queues.state().last.of.len() <= 2 * LEAST_TIDIED);
 }
@@ -84,11 +84,11 @@ fn what_is_removed_for_everybody_runs_alone() {
     push(&queues, lanes.owner(&zero), 3);
     push(&queues, lanes.owner(&one), 4);
     assert_eq!((took(&queues, 0), took(&queues, 1), took(&queues, 2)), (Some(1), None, None));
-    assert_eq!(done(&queues, 0), None);
+    assert_eq!(finish_and_take(&queues, 0), None);
     assert_eq!(took(&queues, 2), Some(2));
-    assert_eq!((done(&queues, 0), done(&queues, 1)), (None, None));
-    assert_eq!(done(&queues, 2), None);
-    assert_eq!((done(&queues, 0), done(&queues, 1)), (Some(3), Some(4)));
+    assert_eq!((finish_and_take(&queues, 0), finish_and_take(&queues, 1)), (None, None));
+    assert_eq!(finish_and_take(&queues, 2), None);
+    assert_eq!((finish_and_take(&queues, 0), finish_and_take(&queues, 1)), (Some(3), Some(4)));
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn what_waits_for_too_long_holds_nobody_up_any_more() {
     let start = Instant::now();
     assert_eq!(queues.overdue(start).len(), 0);
     assert_eq!(queues.overdue(start + Duration::from_secs(11)).len(), 1);
-    assert_eq!(done(&queues, 1), None, "the lane that hangs may still be at what was in front");
-    assert_eq!(done(&queues, 0), None);
-    assert_eq!(done(&queues, 1), Some(3), "a login may wait for longer");
+    assert_eq!(finish_and_take(&queues, 1), None, "the lane that hangs may still be at what was in front");
+    assert_eq!(finish_and_take(&queues, 0), None);
+    assert_eq!(finish_and_take(&queues, 1), Some(3), "a login may wait for longer");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn took(queues: &Queues, lane: usize) -> Option<usize> {
 }
 
 /// Reports that a lane has done everything that it took, and takes its next operation.
-fn done(queues: &Queues, lane: usize) -> Option<usize> {
+fn finish_and_take(queues: &Queues, lane: usize) -> Option<usize> {
     match queues.wait(lane, Some(Duration::ZERO)) {
         Next::Operation(queued) => Some(queued.bytes),
         Next::Nothing | Next::Closed => None,

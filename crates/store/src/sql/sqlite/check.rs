@@ -21,7 +21,7 @@ pub fn check(path: &Path) -> Vec<Finding> {
         Some(Ok(())) => findings.push(note(format!("the directory {} can be written", directory.display()))),
         Some(Err(error)) => {
             let error = StoreError::Directory { path: directory.into(), reason: error.to_string() };
-            findings.push(finding::failed(&error));
+            findings.push(finding::for_error(&error));
         }
     }
     if !path.exists() {

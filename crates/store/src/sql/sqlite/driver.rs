@@ -269,34 +269,34 @@ impl SqliteRow<'_> {
         self.row.get_ref(column).map_err(|error| self.driver.failure(error))
     }
 
-    fn mistyped(&self, column: usize) -> StoreError {
+    fn wrong_type(&self, column: usize) -> StoreError {
         self.corrupt(format!("column {column} of a row has another type than it was written with"))
     }
 }
 
 impl Row for SqliteRow<'_> {
     fn integer(&self, column: usize) -> Result<i64, StoreError> {
-        self.value(column)?.as_i64().map_err(|_| self.mistyped(column))
+        self.value(column)?.as_i64().map_err(|_| self.wrong_type(column))
     }
 
     fn optional_integer(&self, column: usize) -> Result<Option<i64>, StoreError> {
-        self.value(column)?.as_i64_or_null().map_err(|_| self.mistyped(column))
+        self.value(column)?.as_i64_or_null().map_err(|_| self.wrong_type(column))
     }
 
     fn text(&self, column: usize) -> Result<&str, StoreError> {
-        self.value(column)?.as_str().map_err(|_| self.mistyped(column))
+        self.value(column)?.as_str().map_err(|_| self.wrong_type(column))
     }
 
     fn optional_text(&self, column: usize) -> Result<Option<&str>, StoreError> {
-        self.value(column)?.as_str_or_null().map_err(|_| self.mistyped(column))
+        self.value(column)?.as_str_or_null().map_err(|_| self.wrong_type(column))
     }
 
     fn bytes(&self, column: usize) -> Result<&[u8], StoreError> {
-        self.value(column)?.as_blob().map_err(|_| self.mistyped(column))
+        self.value(column)?.as_blob().map_err(|_| self.wrong_type(column))
     }
 
     fn optional_bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError> {
-        self.value(column)?.as_blob_or_null().map_err(|_| self.mistyped(column))
+        self.value(column)?.as_blob_or_null().map_err(|_| self.wrong_type(column))
     }
 
     fn corrupt(&self, what: String) -> StoreError {

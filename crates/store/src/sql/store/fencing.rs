@@ -2,7 +2,7 @@
 
 use super::SqlStore;
 use crate::fencing::{ProcessWriter, not_shared};
-use crate::pending::{caught, pending, ready};
+use crate::pending::{catch, pending, ready};
 use crate::sql::fence::FenceRows;
 use crate::{Fencing, Pending, StoreError};
 use std::thread;
@@ -31,7 +31,7 @@ impl SqlStore {
     ) -> Pending<T> {
         let Some(fences) = self.fences() else { return ready(Err(not_shared())) };
         let (completer, done) = pending();
-        let run = move || completer.complete(caught(|| run(&*fences)));
+        let run = move || completer.complete(catch(|| run(&*fences)));
         // A thread that can't be started completes nothing, which looks to callers like the end of
         // the store.
         if let Ok(thread) = thread::Builder::new().name("store-fence".into()).spawn(run) {

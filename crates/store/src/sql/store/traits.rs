@@ -315,9 +315,9 @@ impl Slots for SqlStore {
         self.glance(self.lanes.owner(&token), token.len(), move |c| slots::slot(c, &token, now_ms))
     }
 
-    fn filled(&self, owner: JidRef<'_>, now_ms: u64, limit: usize) -> Pending<Vec<Slot>> {
+    fn files_of(&self, owner: JidRef<'_>, now_ms: u64, limit: usize) -> Pending<Vec<Slot>> {
         let owner = owner.bare().to_jid();
-        self.read(self.lanes.list(), 0, move |c| slots::filled(c, owner.as_ref(), now_ms, limit as u64))
+        self.read(self.lanes.list(), 0, move |c| slots::files_of(c, owner.as_ref(), now_ms, limit as u64))
     }
 
     fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64, until_ms: u64) -> Pending<bool> {
@@ -327,8 +327,8 @@ impl Slots for SqlStore {
         })
     }
 
-    fn expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>> {
-        self.read(self.lanes.list(), 0, move |c| slots::expired(c, now_ms, limit as u64))
+    fn list_expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>> {
+        self.read(self.lanes.list(), 0, move |c| slots::list_expired(c, now_ms, limit as u64))
     }
 
     fn forget(&self, token: &str) -> Pending<()> {

@@ -89,7 +89,7 @@ fn a_transaction_lost_halfway_takes_its_writes_along() {
 #[test]
 fn a_write_that_others_got_in_the_way_of_is_run_again() {
     let rig = QueueRig::default();
-    let answers = [rig.add(1), rig.contested(10, RUNS - 1), rig.contested(100, RUNS), rig.add(2)];
+    let answers = [rig.add(1), rig.add_contested(10, RUNS - 1), rig.add_contested(100, RUNS), rig.add(2)];
     rig.run();
     assert_eq!(answers.map(wait), [Ok(1), Ok(11), Err(conflict()), Ok(13)]);
     assert_eq!(rig.log(), ["begin write", "commit"]);
@@ -209,7 +209,7 @@ impl QueueRig {
     }
 
     /// Adds to the engine's number after a number of conflicts with others.
-    fn contested(&self, number: i64, mut times: usize) -> Pending<i64> {
+    fn add_contested(&self, number: i64, mut times: usize) -> Pending<i64> {
         self.write(move |c| {
             let sum = c.execute("add", &[SqlValue::Integer(number)])?;
             let is_contested = times > 0;
@@ -223,17 +223,17 @@ impl QueueRig {
     }
 
     fn sum(&self) -> Pending<i64> {
-        self.queued(operation(StoreAccess::Read, |c| c.execute("sum", &[]).map(|sum| sum as i64)))
+        self.enqueue(operation(StoreAccess::Read, |c| c.execute("sum", &[]).map(|sum| sum as i64)))
     }
 
     fn write(
         &self,
         run: impl FnMut(&mut dyn SqlConnection) -> Result<i64, StoreError> + Send + 'static,
     ) -> Pending<i64> {
-        self.queued(operation(StoreAccess::Write, run))
+        self.enqueue(operation(StoreAccess::Write, run))
     }
 
-    fn queued(&self, (operation, pending): (Box<dyn Operation>, Pending<i64>)) -> Pending<i64> {
+    fn enqueue(&self, (operation, pending): (Box<dyn Operation>, Pending<i64>)) -> Pending<i64> {
         if let Err((operation, error)) = self.shared.queues.push(LaneRoute::default(), 10, operation) {
             operation.tell(Some(error));
         }

@@ -127,7 +127,7 @@ impl C2s {
     /// (XEP-0484 §7).
     pub(in super::super) fn token_mechanisms(&self) -> impl Iterator<Item = TokenMechanism> + '_ {
         let is_on = self.host().and_then(|host| host.sasl2.as_ref()).is_some_and(|sasl2| sasl2.fast);
-        TokenMechanism::offered(&self.facts.bindings).filter(move |_| is_on && self.facts.secure)
+        TokenMechanism::to_offer(&self.facts.bindings).filter(move |_| is_on && self.facts.secure)
     }
 
     fn take_check(&mut self) -> Option<Box<Check>> {

@@ -94,13 +94,13 @@ impl C2s {
         } else if let Some(wanted) = inline.request.resume.take() {
             match wanted {
                 _ if !self.facts.transport.is_managed() => {
-                    inline.add(&resume::failed(&Condition::FeatureNotImplemented, None));
+                    inline.add(&resume::failed_reply(&Condition::FeatureNotImplemented, None));
                 }
                 Some((previd, h)) => {
                     inline.waits = Waits::Resume(previd.clone());
                     self.pending = Some(C2sEvent::Resume { previd, h });
                 }
-                None => inline.add(&resume::failed(&Condition::BadRequest, None)),
+                None => inline.add(&resume::failed_reply(&Condition::BadRequest, None)),
             }
         } else if let Some(bind) = inline.request.bind.take() {
             let resource = self.resource(bind.tag.as_deref(), inline.request.client.as_deref());
@@ -136,7 +136,7 @@ impl C2s {
     pub(in super::super) fn resumed_inline(&mut self, jid: &Jid, handled: u32, out: &mut Vec<u8>) -> bool {
         let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Resume(_))) else { return false };
         if let Waits::Resume(previd) = mem::replace(&mut inline.waits, Waits::Nothing) {
-            inline.add(&resume::resumed(&previd, handled));
+            inline.add(&resume::resumed_reply(&previd, handled));
         }
         self.succeed(*inline, jid, out);
         self.phase = C2sPhase::Bound { jid: jid.clone() };

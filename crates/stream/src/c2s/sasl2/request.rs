@@ -52,7 +52,7 @@ impl Sasl2Request {
         let fast = authenticate.child("fast", ns::FAST);
         let usable = |id: &&str| !id.is_empty() && id.len() <= MAX_CLIENT;
         Self {
-            resume: authenticate.child("resume", ns::SM).map(resume::requested),
+            resume: authenticate.child("resume", ns::SM).map(resume::read_resume),
             bind: authenticate.child("bind", ns::BIND2).map(Bind::read),
             client: client.filter(usable).map(str::to_owned),
             token: wanted.and_then(TokenMechanism::from_name),

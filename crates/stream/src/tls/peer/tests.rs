@@ -18,7 +18,7 @@ fn settings(identities: &[Identity]) -> PeerSettings {
 }
 
 /// Returns the certificate of one server, which is public, with the key of another.
-fn stolen(shown: &Identity, own: &Identity) -> Arc<SingleCertAndKey> {
+fn steal(shown: &Identity, own: &Identity) -> Arc<SingleCertAndKey> {
     let key = CertifiedKey::new(shown.key().cert.clone(), own.key().key.clone());
     Arc::new(SingleCertAndKey::from(key))
 }
@@ -63,14 +63,14 @@ fn a_certificate_without_its_key_ends_the_handshake() {
             .unwrap()
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(TrustsAnyone { provider: provider.clone() }))
-            .with_client_cert_resolver(stolen(&a, &thief));
+            .with_client_cert_resolver(steal(&a, &thief));
         let calling = ClientSettings::from_config(calling);
         assert!(shake(&calling, peers.accepting(None), "b.example").is_err(), "{version:?}: as a client");
         let accepting = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[version])
             .unwrap()
             .with_no_client_auth()
-            .with_cert_resolver(stolen(&b, &thief));
+            .with_cert_resolver(steal(&b, &thief));
         let accepting = TlsSettings::from_config(accepting);
         assert!(shake(own.connecting("a.example"), &accepting, "b.example").is_err(), "{version:?}: as a server");
     }
@@ -99,11 +99,11 @@ impl PeerPair {
     }
 
     fn is_resumed(&self) -> bool {
-        assert_eq!(self.client.resumed(), self.server.resumed());
-        self.client.resumed()
+        assert_eq!(self.client.is_resumed(), self.server.is_resumed());
+        self.client.is_resumed()
     }
 
-    fn shown(&self) -> [Vec<&[u8]>; 2] {
+    fn certificates_shown(&self) -> [Vec<&[u8]>; 2] {
         [self.server.chain(), self.client.chain()]
     }
 }
@@ -116,7 +116,7 @@ fn a_session_is_resumed_and_shows_the_certificates_again() {
     for number in 0..4 {
         let pair = PeerPair::shake(calling.connecting("a.example"), accepting.accepting(None), "b.example");
         assert_eq!(pair.is_resumed(), number > 0);
-        assert_eq!(pair.shown(), [vec![&leaf(&a)[..]], vec![&leaf(&b)[..]]]);
+        assert_eq!(pair.certificates_shown(), [vec![&leaf(&a)[..]], vec![&leaf(&b)[..]]]);
     }
 }
 
@@ -133,12 +133,14 @@ fn a_session_is_resumed_by_nobody_else_and_with_nobody_else() {
     // These connections are in the name of another domain, to another domain, and to another
     // machine that says it is B.
     let pair = PeerPair::shake(calling.connecting("other.example"), of_b, "b.example");
-    assert!(!pair.is_resumed() && pair.shown()[0] == [leaf(&other)]);
+    assert!(!pair.is_resumed() && pair.certificates_shown()[0] == [leaf(&other)]);
     let pair = PeerPair::shake(calling.connecting("a.example"), accepting.accepting(Some("c.example")), "c.example");
-    assert!(!pair.is_resumed() && pair.shown() == [vec![&leaf(&a)[..]], vec![&leaf(&c)[..]]]);
+    assert!(!pair.is_resumed() && pair.certificates_shown() == [vec![&leaf(&a)[..]], vec![&leaf(&c)[..]]]);
     let liar = settings(&[identity(&["b.example"])]);
     let pair = PeerPair::shake(calling.connecting("a.example"), liar.accepting(None), "b.example");
-    assert!(!pair.is_resumed() && pair.shown()[0] == [leaf(&a)] && pair.shown()[1] != [leaf(&b)]);
+    assert!(
+        !pair.is_resumed() && pair.certificates_shown()[0] == [leaf(&a)] && pair.certificates_shown()[1] != [leaf(&b)]
+    );
     // A ticket of the clients' port admits nobody either.
     let clients = TlsSettings::new(vec![b.clone()]).unwrap();
     let calling = ClientSettings::trusting_anyone(super::super::client::Newest::Tls13, &[], true).unwrap();

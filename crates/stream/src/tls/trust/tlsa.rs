@@ -100,11 +100,11 @@ impl Associations {
     /// key is the domain's server. Returns `None` if no record is about the certificate.
     pub fn of_caller(&self, shown: &Fingerprints) -> Option<Names> {
         let is_named = self.of(Usage::DaneEe).any(|association| association.is_about(shown));
-        is_named.then(|| self.named()).filter(|names| names.cover(&self.domain))
+        is_named.then(|| self.names()).filter(|names| names.cover(&self.domain))
     }
 
     /// Returns the names of the server that has the domain's certificate.
-    fn named(&self) -> Names {
+    fn names(&self) -> Names {
         let exact = ascii_domain(&self.domain).into_iter().collect();
         Names { exact, valid_s: DAY_S, is_associated: true, ..Names::default() }
     }

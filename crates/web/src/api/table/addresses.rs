@@ -205,7 +205,7 @@ pub(super) const OPERATIONS: &[ApiOperation] = &[
         success: (200, "The message."),
         answer: ResponseContent::Json("ArchivedMessage"),
         errors: &[],
-        run: |call| Box::pin(contacts::archived(call)),
+        run: |call| Box::pin(contacts::archived_message(call)),
     },
     ApiOperation {
         method: "GET",

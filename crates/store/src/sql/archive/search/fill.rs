@@ -1,6 +1,6 @@
 //! Creates the index of searches and fills it, if it is wanted; otherwise removes it.
 
-use super::{filled, insert};
+use super::{insert, last_indexed};
 use crate::StoreError;
 use crate::archive::TermsOf;
 use crate::sql::archive::months::{Months, is_alone, portion};
@@ -48,7 +48,7 @@ pub(crate) fn open(
         (None, true) => return mark(searches),
         (None, false) => return Ok(()),
     }
-    if left(searches)?.is_some() {
+    if last_filled(searches)?.is_some() {
         tracing::warn!(
             "`search` in [store] is \"index\", but not all archives in the database are indexed: run `rookery store migrate`; until then searches read all messages of the others"
         );
@@ -86,7 +86,7 @@ fn busy(searches: &dyn Searches) -> StoreError {
 ///
 /// The error of the engine.
 pub(crate) fn is_due(searches: &mut dyn Searches) -> Result<bool, StoreError> {
-    Ok(!searches.has_index()? || left(searches)?.is_some())
+    Ok(!searches.has_index()? || last_filled(searches)?.is_some())
 }
 
 /// Creates the search index and adds all messages, or removes the index if it isn't wanted.
@@ -107,16 +107,16 @@ pub(crate) fn migrate(searches: &mut dyn Searches, terms_of: Option<TermsOf>) ->
     if !has_index {
         make(searches)?;
     }
-    while let Some(after) = left(searches)? {
+    while let Some(after) = last_filled(searches)? {
         fill_next(searches, after, terms_of)?;
     }
     Ok(())
 }
 
 /// Returns the archive after which archives are not in the index yet; `None` if all are.
-fn left(searches: &mut dyn Searches) -> Result<Option<i64>, StoreError> {
+fn last_filled(searches: &mut dyn Searches) -> Result<Option<i64>, StoreError> {
     searches.begin_read()?;
-    let filled = filled(searches);
+    let filled = last_indexed(searches);
     searches.rollback();
     Ok(Some(filled?).filter(|filled| *filled < i64::MAX))
 }
@@ -163,6 +163,6 @@ const MISSING: &str = "\
 
 /// Returns the statements above.
 #[cfg(test)]
-pub(in crate::sql) fn listed() -> Vec<crate::sql::listed::ListedTexts> {
+pub(in crate::sql) fn list_statements() -> Vec<crate::sql::listed::ListedTexts> {
     crate::sql::listed::listed![SET_FILLED, NEXT, MISSING]
 }

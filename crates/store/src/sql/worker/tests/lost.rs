@@ -72,7 +72,7 @@ fn an_operation_that_waits_for_too_long_is_refused() {
     let since_ms = rig.shared.trouble.away_since_ms().expect("it is away");
     let away = StoreError::Away { engine: engine(), since_ms };
     assert_eq!(answers.map(wait), [Err(away.clone()), Err(away)]);
-    assert_eq!(rig.shared.trouble.get(), Some(gone()), "probes hear of it");
+    assert_eq!(rig.shared.trouble.get(), Some(loss()), "probes hear of it");
     assert!(rig.server().committed.is_empty());
 }
 
@@ -84,7 +84,7 @@ fn what_nobody_knows_is_not_called_refused() {
     let commit = uncut.server().calls;
     rig.server().cuts = vec![(commit, Cut::Behind)];
     rig.server().stays_away = true;
-    assert_eq!(wait_after(&rig, |rig| rig.add(1)), Err(gone()));
+    assert_eq!(wait_after(&rig, |rig| rig.add(1)), Err(loss()));
     assert_eq!(rig.server().committed, [1], "it was committed, but nobody can tell");
 }
 
@@ -137,7 +137,7 @@ fn wait_after<T>(rig: &LostRig, call: impl FnOnce(&LostRig) -> Pending<T>) -> Re
     wait(pending)
 }
 
-fn gone() -> StoreError {
+fn loss() -> StoreError {
     StoreError::Lost(engine())
 }
 
@@ -230,7 +230,7 @@ impl LostRig {
     }
 
     fn add(&self, number: i64) -> Pending<u64> {
-        self.write(move |c| c.execute("add", &[SqlValue::Integer(number)]).and_then(|_| counted(c)))
+        self.write(move |c| c.execute("add", &[SqlValue::Integer(number)]).and_then(|_| count(c)))
     }
 
     fn add_and_fail(&self, number: i64) -> Pending<u64> {
@@ -239,26 +239,26 @@ impl LostRig {
 
     /// Fails before it writes.
     fn refuse(&self) -> Pending<u64> {
-        self.write(|c| counted(c).and(Err(StoreError::NoAccount)))
+        self.write(|c| count(c).and(Err(StoreError::NoAccount)))
     }
 
     fn count(&self) -> Pending<u64> {
-        self.queued(operation(StoreAccess::Read, counted))
+        self.enqueue(operation(StoreAccess::Read, count))
     }
 
     fn write(
         &self,
         run: impl FnMut(&mut dyn SqlConnection) -> Result<u64, StoreError> + Send + 'static,
     ) -> Pending<u64> {
-        self.queued(operation(StoreAccess::Write, run))
+        self.enqueue(operation(StoreAccess::Write, run))
     }
 
     /// Counts with the patience of a login.
     fn count_at_login(&self) -> Pending<u64> {
-        self.queued_on(LaneRoute { is_login: true, ..LaneRoute::default() }, operation(StoreAccess::Read, counted))
+        self.queued_on(LaneRoute { is_login: true, ..LaneRoute::default() }, operation(StoreAccess::Read, count))
     }
 
-    fn queued<T>(&self, both: (Box<dyn Operation>, Pending<T>)) -> Pending<T> {
+    fn enqueue<T>(&self, both: (Box<dyn Operation>, Pending<T>)) -> Pending<T> {
         self.queued_on(LaneRoute::default(), both)
     }
 
@@ -270,7 +270,7 @@ impl LostRig {
     }
 }
 
-fn counted(c: &mut dyn SqlConnection) -> Result<u64, StoreError> {
+fn count(c: &mut dyn SqlConnection) -> Result<u64, StoreError> {
     let mut count = 0;
     c.query("count", &[], &mut |row| {
         count = row.number(0)?;
@@ -331,7 +331,7 @@ impl NumbersClient {
         work: impl FnOnce(&mut NumbersClient, &mut NumbersServer) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         if !self.is_open {
-            return Err(gone());
+            return Err(loss());
         }
         let shared = self.server.clone();
         let mut server = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -339,14 +339,14 @@ impl NumbersClient {
         let at = server.calls;
         let cut = server.cuts.iter().find(|(cut, _)| *cut == at).map(|(_, cut)| *cut);
         let answer = match cut {
-            Some(Cut::Before) => Err(gone()),
+            Some(Cut::Before) => Err(loss()),
             _ => work(self, &mut server),
         };
         if cut.is_some() {
             server.is_away = server.stays_away;
             // The server rolls back uncommitted changes.
             (self.is_open, self.transaction) = (false, None);
-            return Err(gone());
+            return Err(loss());
         }
         answer
     }
@@ -437,14 +437,14 @@ impl Remote for NumbersClient {
         let opened = self.call(|_, server| {
             server.another_host = server.another_host.map(|attempts| attempts.saturating_sub(1));
             server.is_read_only &= server.another_host != Some(0);
-            if server.is_away { Err(gone()) } else { Ok(()) }
+            if server.is_away { Err(loss()) } else { Ok(()) }
         });
         self.is_open = opened.is_ok();
         opened
     }
 
     fn ping(&mut self) -> Result<(), StoreError> {
-        self.call(|_, server| if server.is_away { Err(gone()) } else { Ok(()) })
+        self.call(|_, server| if server.is_away { Err(loss()) } else { Ok(()) })
     }
 
     fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError> {

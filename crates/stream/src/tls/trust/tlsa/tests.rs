@@ -49,11 +49,11 @@ impl Chain {
     }
 
     /// Returns the links as a server shows them, the first of them its own.
-    fn shown(&self) -> [&[u8]; 3] {
+    fn links(&self) -> [&[u8]; 3] {
         [&self.own, &self.between, &self.root]
     }
 
-    fn trusted(&self) -> Trust {
+    fn trust(&self) -> Trust {
         Trust::new([self.root.clone()])
     }
 }
@@ -99,23 +99,23 @@ fn what_no_record_is_about_proves_nothing() {
     let unassociated = Err(Untrusted::Unassociated("_5269._tcp.xmpp.host.example.".to_owned()));
     for (usage, part) in [(0, 1), (1, 0), (2, 1), (3, 0)] {
         for matching in 0..3 {
-            let of_other = record(usage, 0, matching, other.shown()[part]);
-            assert_eq!(judge(&shown.trusted(), &shown.shown(), [of_other]), unassociated, "{usage} 0 {matching}");
+            let of_other = record(usage, 0, matching, other.links()[part]);
+            assert_eq!(judge(&shown.trust(), &shown.links(), [of_other]), unassociated, "{usage} 0 {matching}");
         }
     }
     let own = record(3, 0, 1, &shown.own);
-    assert_eq!(judge(&shown.trusted(), &[], [own.clone()]), unassociated, "nothing is shown");
-    assert_eq!(judge(&shown.trusted(), &[&shown.between], [own]), unassociated, "another one is shown");
+    assert_eq!(judge(&shown.trust(), &[], [own.clone()]), unassociated, "nothing is shown");
+    assert_eq!(judge(&shown.trust(), &[&shown.between], [own]), unassociated, "another one is shown");
     // This is the right digest of the wrong part.
-    assert_eq!(judge(&shown.trusted(), &shown.shown(), [record(3, 1, 1, &shown.own)]), unassociated);
-    assert_eq!(judge(&shown.trusted(), &shown.shown(), [record(3, 0, 1, &shown.root)]), unassociated);
+    assert_eq!(judge(&shown.trust(), &shown.links(), [record(3, 1, 1, &shown.own)]), unassociated);
+    assert_eq!(judge(&shown.trust(), &shown.links(), [record(3, 0, 1, &shown.root)]), unassociated);
 }
 
 #[test]
 fn one_record_of_several_is_enough() {
     let (shown, other) = (Chain::new(&["a.example"]), Chain::new(&["a.example"]));
     let records = [record(3, 0, 1, &other.own), record(0, 0, 2, &other.root), record(3, 1, 2, &shown.keys[2])];
-    assert!(judge(&nobody(), &shown.shown(), records).is_ok());
+    assert!(judge(&nobody(), &shown.links(), records).is_ok());
 }
 
 #[test]
@@ -123,23 +123,23 @@ fn an_authority_of_the_zone_is_followed_by_names_and_dates() {
     let chain = Chain::new(&["a.example"]);
     for (content, key) in [(&chain.root, &chain.keys[0]), (&chain.between, &chain.keys[1])] {
         for record in [record(2, 0, 1, content), record(2, 1, 2, key), record(2, 0, 0, content)] {
-            let names = judge(&nobody(), &chain.shown(), [record]).expect("proven");
+            let names = judge(&nobody(), &chain.links(), [record]).expect("proven");
             assert!(names.cover("a.example") && names.is_associated());
         }
     }
     let of_root = || [record(2, 0, 1, &chain.root)];
     assert!(judge(&nobody(), &[&chain.own, &chain.between], of_root()).is_err(), "the authority is not shown");
     let its_own = [record(2, 0, 1, &chain.own)];
-    assert!(judge(&nobody(), &chain.shown(), its_own).is_err(), "a server's certificate is no authority");
+    assert!(judge(&nobody(), &chain.links(), its_own).is_err(), "a server's certificate is no authority");
     let of_host = Chain::new(&["xmpp.host.example"]);
-    let names = judge(&nobody(), &of_host.shown(), [record(2, 0, 1, &of_host.root)]).expect("a name of the machine");
+    let names = judge(&nobody(), &of_host.links(), [record(2, 0, 1, &of_host.root)]).expect("a name of the machine");
     assert!(names.cover("a.example"), "the signed zone has led to the machine");
     let of_other = Chain::new(&["b.example"]);
-    assert!(judge(&nobody(), &of_other.shown(), [record(2, 0, 1, &of_other.root)]).is_err(), "another name");
+    assert!(judge(&nobody(), &of_other.links(), [record(2, 0, 1, &of_other.root)]).is_err(), "another name");
     let mut old = params(&["a.example"], "old");
     old.not_after = date_time_ymd(2021, 1, 1);
     let old = Chain::of(old);
-    assert!(judge(&nobody(), &old.shown(), [record(2, 0, 1, &old.root)]).is_err(), "expired");
+    assert!(judge(&nobody(), &old.links(), [record(2, 0, 1, &old.root)]).is_err(), "expired");
     let mixed = [&of_other.own[..], &chain.between, &chain.root];
     assert!(judge(&nobody(), &mixed, of_root()).is_err(), "the authority is shown and has not issued it");
 }
@@ -147,7 +147,7 @@ fn an_authority_of_the_zone_is_followed_by_names_and_dates() {
 #[test]
 fn constraints_hold_besides_the_authorities() {
     let chain = Chain::new(&["a.example"]);
-    let (shown, [root_key, between_key, own_key]) = (chain.shown(), &chain.keys);
+    let (shown, [root_key, between_key, own_key]) = (chain.links(), &chain.keys);
     let cases = [
         record(1, 0, 1, &chain.own),
         record(1, 1, 2, own_key),
@@ -157,17 +157,17 @@ fn constraints_hold_besides_the_authorities() {
         record(0, 1, 1, root_key),
     ];
     for record in cases {
-        assert!(judge(&chain.trusted(), &shown, [record.clone()]).is_ok(), "{record}");
+        assert!(judge(&chain.trust(), &shown, [record.clone()]).is_ok(), "{record}");
         assert!(judge(&nobody(), &shown, [record.clone()]).is_err(), "without the authority: {record}");
     }
     // Servers need not show the root.
     let short = [&chain.own[..], &chain.between];
-    assert!(judge(&chain.trusted(), &short, [record(0, 1, 1, root_key)]).is_ok());
-    assert!(judge(&chain.trusted(), &short, [record(0, 1, 1, own_key)]).is_err(), "that is no authority");
-    assert!(judge(&chain.trusted(), &short, [record(1, 1, 1, between_key)]).is_err(), "that is none of the server");
+    assert!(judge(&chain.trust(), &short, [record(0, 1, 1, root_key)]).is_ok());
+    assert!(judge(&chain.trust(), &short, [record(0, 1, 1, own_key)]).is_err(), "that is no authority");
+    assert!(judge(&chain.trust(), &short, [record(1, 1, 1, between_key)]).is_err(), "that is none of the server");
     let other = Chain::new(&["a.example"]);
     let beside = [&chain.own[..], &chain.between, &other.between];
-    assert!(judge(&chain.trusted(), &beside, [record(0, 0, 1, &other.between)]).is_err(), "that is not on the path");
+    assert!(judge(&chain.trust(), &beside, [record(0, 0, 1, &other.between)]).is_err(), "that is not on the path");
 }
 
 #[test]
