@@ -7,6 +7,7 @@ mod documents {
     mod hostile;
     mod layout;
     mod listings;
+    mod participles;
     mod paths;
     mod pictures;
     mod steps;

@@ -177,7 +177,7 @@ fn copies(left: &[Left]) -> Vec<(String, String)> {
 }
 
 /// Returns copies as [`copies`] does, from what a test writes.
-fn owned<const N: usize>(copies: [(&str, &str); N]) -> Vec<(String, String)> {
+fn to_pairs<const N: usize>(copies: [(&str, &str); N]) -> Vec<(String, String)> {
     copies.map(|(to, header)| (to.to_owned(), header.to_owned())).into()
 }
 

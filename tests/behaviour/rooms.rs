@@ -98,19 +98,19 @@ impl RoomScene {
     #[track_caller]
     fn crone_hears(&mut self, wanted: &[&str]) {
         let wanted: Vec<_> = wanted.iter().map(|text| self.with_names(text)).collect();
-        assert_eq!(heard(&mut self.crone), wanted, "firstwitch");
+        assert_eq!(take_stanzas(&mut self.crone), wanted, "firstwitch");
     }
 
     #[track_caller]
     fn wicca_hears(&mut self, wanted: &[&str]) {
         let wanted: Vec<_> = wanted.iter().map(|text| self.with_names(text)).collect();
-        assert_eq!(heard(&mut self.wiccarocks), wanted, "secondwitch");
+        assert_eq!(take_stanzas(&mut self.wiccarocks), wanted, "secondwitch");
     }
 
     #[track_caller]
     fn hag_hears(&mut self, wanted: &[&str]) {
         let wanted: Vec<_> = wanted.iter().map(|text| self.with_names(text)).collect();
-        assert_eq!(heard(&mut self.hag), wanted, "thirdwitch");
+        assert_eq!(take_stanzas(&mut self.hag), wanted, "thirdwitch");
     }
 
     /// Replaces names in a text: `CRONE`, `WICCA` and `HAG` by bare JIDs, or by full ones if `/r`
@@ -201,7 +201,7 @@ fn say(client: &mut Client, body: &str) {
 }
 
 /// Returns the stanzas that a client has got, each in the short form.
-fn heard(client: &mut Client) -> Vec<String> {
+fn take_stanzas(client: &mut Client) -> Vec<String> {
     client.all().iter().map(short).collect()
 }
 

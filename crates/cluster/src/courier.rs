@@ -102,8 +102,8 @@ pub struct ArrivedPart {
     pub letters: Vec<(u8, u16, u16, Vec<u8>)>,
     /// True if the writer has given up letters between the last ones and these.
     pub is_torn: bool,
-    /// The number to pass to [`Courier::note_handled`] when the letters have been handled; `None` if
-    /// the writer doesn't wait for that.
+    /// The number to pass to [`Courier::note_handled`] when the letters have been handled; `None`
+    /// if the writer doesn't wait for that.
     pub waits: Option<u64>,
 }
 

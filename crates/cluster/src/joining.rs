@@ -278,7 +278,7 @@ async fn wait_for_others(
         fence_off(&*members.fencing, &table.gone_processes(&rows)).await?;
         let has_successor = rows.iter().any(|(name, _)| *name == settings.node);
         if table.update(rows) == Update::Superseded {
-            return Err(superseded(&settings.node, has_successor));
+            return Err(why_superseded(&settings.node, has_successor));
         }
         lock(text).clone_from(&table.lease());
         // Renewed at once, so that the others see this node and its table.
@@ -300,7 +300,7 @@ async fn wait_for_others(
 
 /// Returns the reason why a process whose row is gone can't continue. If another process of its
 /// node has the row, the name is taken.
-fn superseded(node: &str, has_successor: bool) -> JoinFailure {
+fn why_superseded(node: &str, has_successor: bool) -> JoinFailure {
     match has_successor {
         true => JoinFailure::NameTaken(node.to_owned()),
         false => JoinFailure::TakenOver(node.to_owned()),
@@ -363,8 +363,8 @@ mod tests {
 
     #[test]
     fn a_process_that_others_took_over_from_while_it_joined_may_start_again() {
-        assert!(superseded("n1", false).may_pass(), "its row was removed");
-        assert!(!superseded("n1", true).may_pass(), "another process has its name");
+        assert!(why_superseded("n1", false).may_pass(), "its row was removed");
+        assert!(!why_superseded("n1", true).may_pass(), "another process has its name");
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //!
 //! Rendering and removal are separate steps: [`Outboxes::render`] writes the bytes for the
 //! transport, [`Outboxes::remove_sent`] removes those that the transport has accepted. Stanzas
-//! that were not wholly accepted when a connection dies are returned by [`Outboxes::close`], so that
-//! a slow or broken reader loses its connection but not its messages.
+//! that were not wholly accepted when a connection dies are returned by [`Outboxes::close`], so
+//! that a slow or broken reader loses its connection but not its messages.
 //!
 //! Limits: above the soft one, a presence replaces an older one of the same sender that still
 //! waits; above the hard one, the packet is refused and the caller ends the session. All sessions

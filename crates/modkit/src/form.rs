@@ -51,7 +51,7 @@ impl Form {
     /// Returns the same with a hidden field; `FORM_TYPE` names what the fields mean (XEP-0068 §3).
     #[must_use]
     pub fn hidden(self, var: &str, value: &str) -> Self {
-        self.field(Field::typed("hidden", var).value(value))
+        self.field(Field::of_type("hidden", var).value(value))
     }
 
     /// Returns the same with one more field.
@@ -155,56 +155,56 @@ impl Field {
     /// Makes a field for one line of text.
     #[must_use]
     pub fn text_single(var: &str) -> Self {
-        Self::typed("text-single", var)
+        Self::of_type("text-single", var)
     }
 
     /// Makes a field for one line of text that clients don't show while it is typed
     /// (`text-private`).
     #[must_use]
     pub fn text_private(var: &str) -> Self {
-        Self::typed("text-private", var)
+        Self::of_type("text-private", var)
     }
 
     /// Makes a field for lines of text.
     #[must_use]
     pub fn text_multi(var: &str) -> Self {
-        Self::typed("text-multi", var)
+        Self::of_type("text-multi", var)
     }
 
     /// Makes a field for yes or no (`boolean`).
     #[must_use]
     pub fn boolean(var: &str, value: bool) -> Self {
-        Self::typed("boolean", var).value(if value { "1" } else { "0" })
+        Self::of_type("boolean", var).value(if value { "1" } else { "0" })
     }
 
     /// Makes a field whose value is one JID (XEP-0004 §3.3, `jid-single`).
     #[must_use]
     pub fn jid_single(var: &str) -> Self {
-        Self::typed("jid-single", var)
+        Self::of_type("jid-single", var)
     }
 
     /// Makes a field whose value is any number of JIDs (XEP-0004 §3.3, `jid-multi`).
     #[must_use]
     pub fn jid_multi(var: &str) -> Self {
-        Self::typed("jid-multi", var)
+        Self::of_type("jid-multi", var)
     }
 
     /// Makes a field for one of some options.
     #[must_use]
     pub fn list_single(var: &str) -> Self {
-        Self::typed("list-single", var)
+        Self::of_type("list-single", var)
     }
 
     /// Makes a field for any of some options.
     #[must_use]
     pub fn list_multi(var: &str) -> Self {
-        Self::typed("list-multi", var)
+        Self::of_type("list-multi", var)
     }
 
     /// Makes a text for people, not to be filled in.
     #[must_use]
     pub fn fixed(text: &str) -> Self {
-        Self::typed("fixed", "").value(text)
+        Self::of_type("fixed", "").value(text)
     }
 
     /// Returns a field without a type, as submitted forms have them.
@@ -213,7 +213,7 @@ impl Field {
         Self { var: var.to_owned(), ..Self::default() }
     }
 
-    fn typed(type_: &'static str, var: &str) -> Self {
+    fn of_type(type_: &'static str, var: &str) -> Self {
         Self { type_: Some(type_), ..Self::plain(var) }
     }
 

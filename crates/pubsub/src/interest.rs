@@ -154,19 +154,19 @@ pub(super) fn heard(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     }
     let Some(caps) = read(packet) else { return };
     match world.state_mut::<Afar>().show(&resource, &caps, account.clone(), now_ms) {
-        (true, true) => wanted_afar(world, &resource, vec![account]),
+        (true, true) => ask_afar(world, &resource, vec![account]),
         (true, false) => find_out(world, CapsAsker::Afar { resource, account }, caps),
         (false, _) => {}
     }
 }
 
 /// Asks accounts for the last items that a remote contact wants from them.
-fn wanted_afar(world: &mut World, resource: &Jid, accounts: Vec<Jid>) {
+fn ask_afar(world: &mut World, resource: &Jid, accounts: Vec<Jid>) {
     let now_ms = world.uptime_ms();
     let afar = world.state_mut::<Afar>();
     let nodes = afar.nodes(resource);
     let accounts: Vec<Jid> = accounts.into_iter().filter(|_| afar.may_get(resource, now_ms)).collect();
-    last::wanted_afar(world, resource, accounts, nodes);
+    last::ask_afar(world, resource, accounts, nodes);
 }
 
 /// Finds out what capabilities stand for, by a query if necessary.
@@ -283,7 +283,7 @@ fn note(world: &mut World, who: &CapsAsker, caps: &Rc<PresenceCaps>, nodes: &Nod
         CapsAsker::Afar { resource, .. } => {
             let accounts = world.state_mut::<Afar>().learn(resource, caps, nodes);
             if !accounts.is_empty() {
-                wanted_afar(world, resource, accounts);
+                ask_afar(world, resource, accounts);
             }
         }
     }
@@ -297,8 +297,8 @@ fn note_session(world: &mut World, session: SessionRef, caps: &Rc<PresenceCaps>,
     let interests = interests(world);
     let new = is_broadcast.then(|| interests.set(session.link, caps.clone(), nodes.clone()));
     let accounts = interests.directed.learn(session.link, caps, nodes);
-    last::wanted(world, session.link, new.unwrap_or_default());
-    last::wanted_of(world, session.link, accounts, texts(nodes));
+    last::ask_watched(world, session.link, new.unwrap_or_default());
+    last::ask_accounts(world, session.link, accounts, texts(nodes));
 }
 
 /// The number of waiting askers from which on those that have gone are looked for and removed.

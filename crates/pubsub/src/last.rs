@@ -92,7 +92,7 @@ pub(super) fn shown(world: &mut World, owner: JidRef<'_>, contact: JidRef<'_>) {
 
 /// Asks the accounts that a resource sees for the last items, when it wants more nodes than before
 /// (§4.3.4).
-pub(super) fn wanted(world: &mut World, link: Link, nodes: Vec<String>) {
+pub(super) fn ask_watched(world: &mut World, link: Link, nodes: Vec<String>) {
     let Some(resource) = world.address(link).cloned().filter(|_| !nodes.is_empty()) else { return };
     let owners = world.watched_contacts(resource.bare()).into_iter().chain([resource.to_bare()]);
     ask_for_last_items(world, resource, owners.collect(), nodes);
@@ -100,7 +100,7 @@ pub(super) fn wanted(world: &mut World, link: Link, nodes: Vec<String>) {
 
 /// Asks those of these accounts that a resource sees for the last items that it wants by the
 /// capabilities announced to them.
-pub(super) fn wanted_of(world: &mut World, link: Link, mut owners: Vec<Jid>, nodes: Vec<String>) {
+pub(super) fn ask_accounts(world: &mut World, link: Link, mut owners: Vec<Jid>, nodes: Vec<String>) {
     let Some(resource) = world.address(link).cloned().filter(|_| !nodes.is_empty()) else { return };
     let sees = |world: &World, owner: &Jid| {
         let subscription = world.subscription(resource.bare(), owner.as_ref());
@@ -111,7 +111,7 @@ pub(super) fn wanted_of(world: &mut World, link: Link, mut owners: Vec<Jid>, nod
 }
 
 /// Asks these accounts for the last items of the nodes that a remote contact wants.
-pub(super) fn wanted_afar(world: &mut World, resource: &Jid, owners: Vec<Jid>, nodes: Vec<String>) {
+pub(super) fn ask_afar(world: &mut World, resource: &Jid, owners: Vec<Jid>, nodes: Vec<String>) {
     if !nodes.is_empty() {
         ask_for_last_items(world, resource.clone(), owners, nodes);
     }
@@ -133,7 +133,7 @@ fn ask_for_last_items(world: &mut World, resource: Jid, owners: Vec<Jid>, nodes:
 /// Asks for the last items of an account, for those resources of a contact that want them.
 fn last_items_of(world: &mut World, owner: &Jid, contact: &Jid) {
     for (resource, nodes) in world.state::<Afar>().nodes_of(contact.as_ref(), owner) {
-        wanted_afar(world, &resource, vec![owner.clone()], nodes);
+        ask_afar(world, &resource, vec![owner.clone()], nodes);
     }
     for link in world.links_of(contact.as_ref()) {
         let nodes = world.state::<Interests>().of(link, owner);

@@ -126,7 +126,7 @@ mod tests {
     const TOKEN: &[u8; 40] = b"972b7bf47291ca609517f67f86b5081086052dad";
 
     /// Returns the request that was read from these bytes, and the bytes of the reply.
-    fn heard(said: &[u8]) -> (io::Result<SocksRequest>, Vec<u8>) {
+    fn hear(said: &[u8]) -> (io::Result<SocksRequest>, Vec<u8>) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let (mut client, mut server) = tokio::io::duplex(4096);
@@ -149,11 +149,11 @@ mod tests {
 
     #[test]
     fn a_token_is_read_and_said_again() {
-        let (request, answered) = heard(&connect(1, 3, TOKEN));
+        let (request, answered) = hear(&connect(1, 3, TOKEN));
         assert_eq!(&request.unwrap().token, TOKEN);
         assert_eq!(answered, [&[5, 0, 5, 0, 0, 3, 40][..], TOKEN, &[0, 0]].concat());
         let upper = TOKEN.to_ascii_uppercase();
-        let (request, answered) = heard(&connect(1, 3, &upper));
+        let (request, answered) = hear(&connect(1, 3, &upper));
         assert_eq!(&request.unwrap().token, TOKEN);
         assert!(answered.ends_with(&[&upper[..], &[0, 0]].concat()), "as the client wrote it");
     }
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn what_is_nothing_for_us_is_refused_by_name() {
         let code = |said: &[u8]| {
-            let (request, answered) = heard(said);
+            let (request, answered) = hear(said);
             assert_eq!(request.unwrap_err().kind(), io::ErrorKind::InvalidData);
             answered
         };
@@ -182,7 +182,7 @@ mod tests {
         #[test]
         fn whatever_is_said_ends(said in proptest::collection::vec(any::<u8>(), 0..700), well in any::<bool>()) {
             let said = if well { [&[5, 1, 0, 5, 1, 0, 3][..], &said].concat() } else { said };
-            let (_, answered) = heard(&said);
+            let (_, answered) = hear(&said);
             prop_assert!(answered.len() <= 2 + 47);
         }
     }

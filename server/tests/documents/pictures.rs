@@ -32,7 +32,7 @@ const MESSAGE: StepPicture = StepPicture {
             "The journal gets the stanza, with a share in the custody.",
         ),
         step(3, 4, ("cluster/journal.rs", "journaled"), "Redis has it, and the share is given up."),
-        step(4, 3, ("cluster/courier.rs", "handled"), "When no share is left, the letter is confirmed."),
+        step(4, 3, ("cluster/courier.rs", "note_handled"), "When no share is left, the letter is confirmed."),
         step(3, 2, ("hub/management.rs", "settled"), "So the custody at her home ends as well."),
         step(2, 3, ("hub/journal.rs", "journal"), "Her journal gets the new count of handled stanzas."),
         step(3, 2, ("hub/management.rs", "tell_journaled"), "Redis has it, so her client may be told that count."),

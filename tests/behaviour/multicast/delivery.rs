@@ -3,7 +3,7 @@
 use rookery_testkit::{Config, Server};
 use rookery_xml::ns;
 
-use super::{MulticastScene, copies, error, header, owned, saw, short};
+use super::{MulticastScene, copies, error, header, saw, short, to_pairs};
 
 /// §4.5, §4.6.3: everybody sees `to` and `cc`, marked; who is blind sees his own address and no
 /// other blind one.
@@ -198,7 +198,7 @@ fn recipients_elsewhere_get_copies_of_their_own() {
     let [blind_b, blind_d] = ["bcc:b@one.net", "bcc:d@two.net/x"].map(|own| format!("{seen} {own}"));
     assert_eq!(
         found,
-        owned([("a@one.net", &seen), ("b@one.net", &blind_b), ("c@two.net", &seen), ("d@two.net/x", &blind_d)])
+        to_pairs([("a@one.net", &seen), ("b@one.net", &blind_b), ("c@two.net", &seen), ("d@two.net/x", &blind_d)])
     );
     scene.see(&seen, "");
 }
@@ -292,5 +292,5 @@ fn the_first_header_counts() {
     scene.sender.send(&text);
     scene.see("to!NEAR", "");
     let wanted_header = scene.with_names("to!NEAR bcc:a@one.net");
-    assert_eq!(copies(&scene.server.take_left()), owned([("a@one.net", &wanted_header)]));
+    assert_eq!(copies(&scene.server.take_left()), to_pairs([("a@one.net", &wanted_header)]));
 }

@@ -6,7 +6,7 @@ use rookery_testkit::remote::Left;
 use rookery_testkit::{Server, element};
 use rookery_xml::ns;
 
-use super::{MulticastScene, copies, owned};
+use super::{MulticastScene, copies, to_pairs};
 
 const FEATURE: &str = "<feature var='http://jabber.org/protocol/address'/>";
 const OTHER: &str = "<feature var='urn:xmpp:ping'/>";
@@ -129,11 +129,11 @@ pub(crate) fn limits(limits: &[(&str, &str)]) -> String {
 }
 
 fn individually() -> Vec<(String, String)> {
-    owned([("a", "to!a"), ("b", "to!a bcc:b")])
+    to_pairs([("a", "to!a"), ("b", "to!a bcc:b")])
 }
 
 fn through(service: &str) -> Vec<(String, String)> {
-    owned([(service, "to:a bcc:b")])
+    to_pairs([(service, "to:a bcc:b")])
 }
 
 /// §2.1: the domain itself; §5: one stanza, in which the domain's own addresses are not marked and
@@ -364,7 +364,7 @@ fn presence_has_its_own_limit() {
     let domain = discovery.domain.clone();
     discovery.scene.shows("", &format!("bcc:a@{domain} bcc:b@{domain} bcc:c@{domain}"));
     let copies = copies(&discovery.scene.server.take_left());
-    assert_eq!(discovery.without_domain(copies), owned([("DOMAIN", "bcc:a bcc:b"), ("DOMAIN", "bcc:c")]));
+    assert_eq!(discovery.without_domain(copies), to_pairs([("DOMAIN", "bcc:a bcc:b"), ("DOMAIN", "bcc:c")]));
 }
 
 /// §4.6.3: no blind address is shown to anybody but the service that serves it, and there in one
@@ -387,7 +387,7 @@ fn each_server_sees_its_own_blind_addresses() {
     found.sort();
     let blind = format!("{public} bcc:b@other.net");
     let mut expected: Vec<_> =
-        owned([("a@other.net", &public), ("b@other.net", &blind), (&domain, &there), (&domain, &rest)]);
+        to_pairs([("a@other.net", &public), ("b@other.net", &blind), (&domain, &there), (&domain, &rest)]);
     expected.iter_mut().for_each(|(_, header)| *header = sort_addresses(header));
     expected.sort();
     assert_eq!(found, expected);
@@ -412,7 +412,7 @@ fn one_recipient_gets_its_copy() {
     let domain = discovery.domain.clone();
     discovery.scene.says(&format!("bcc:a@{domain}"));
     let copies = copies(&discovery.scene.server.take_left());
-    assert_eq!(discovery.without_domain(copies), owned([("a", "bcc:a")]));
+    assert_eq!(discovery.without_domain(copies), to_pairs([("a", "bcc:a")]));
 }
 
 /// A domain with endless services is asked about so many.

@@ -6,7 +6,7 @@ use rookery_store::{Edit, EditRoster, RosterItem, Subscription};
 use rookery_testkit::{Client, Server};
 
 use super::discovery::{MulticastDiscovery, limits};
-use super::{copies, owned};
+use super::{copies, to_pairs};
 
 /// Returns a user with contacts `a` to `c` of a domain and one of another server, who all see each
 /// other.
@@ -38,7 +38,7 @@ fn presence_leaves_as_one_stanza() {
     let (server, domain) = (&discovery.scene.server, &discovery.domain);
     let mut friend = friend(server, domain);
     let all = format!("bcc:a@{domain} bcc:b@{domain} bcc:c@{domain}");
-    let expected = owned([(domain, &all), ("x@other.net", "no header")]);
+    let expected = to_pairs([(domain, &all), ("x@other.net", "no header")]);
     for presence in ["<presence/>", "<presence><show>away</show></presence>", "<presence type='unavailable'/>"] {
         friend.send(presence);
         friend.all();
@@ -58,7 +58,7 @@ fn a_remote_service_gets_no_more_recipients_at_once_than_it_takes() {
     let (server, domain) = (&discovery.scene.server, &discovery.domain);
     friend(server, domain).send("<presence/>");
     let (two, one) = (format!("bcc:a@{domain} bcc:b@{domain}"), format!("bcc:c@{domain}"));
-    assert_eq!(presence_copies(server), owned([(domain, &two), (domain, &one), ("x@other.net", "no header")]));
+    assert_eq!(presence_copies(server), to_pairs([(domain, &two), (domain, &one), ("x@other.net", "no header")]));
 }
 
 /// Each contact gets its own copy where no service is known, and the server is asked.
@@ -75,7 +75,7 @@ fn where_no_service_is_known_each_recipient_gets_a_copy() {
         .filter(|left| !left.text.starts_with("<iq "))
         .partition(|left| left.text.contains("type='probe'"));
     let [a, b, c] = ["a", "b", "c"].map(|name| format!("{name}@{domain}"));
-    let everybody = owned([&a, &b, &c, "x@other.net"].map(|to| (to, "no header")));
+    let everybody = to_pairs([&a, &b, &c, "x@other.net"].map(|to| (to, "no header")));
     for stanzas in [probes, presence] {
         let mut copies = copies(&stanzas);
         copies.sort();
@@ -96,12 +96,12 @@ fn a_header_in_a_broadcast_is_not_for_the_service() {
         friend.send(&format!("<presence>{header}</presence>"));
         friend.all();
         let [a, b, c] = ["a", "b", "c"].map(|name| format!("{name}@{domain}"));
-        assert_eq!(presence_copies(server), owned([(&a, short), (&b, short), (&c, short), ("x@other.net", short)]));
+        assert_eq!(presence_copies(server), to_pairs([(&a, short), (&b, short), (&c, short), ("x@other.net", short)]));
     }
     // At the end of the session, the server sends the presence.
     friend.vanish();
     let all = format!("bcc:a@{domain} bcc:b@{domain} bcc:c@{domain}");
-    assert_eq!(presence_copies(server), owned([(domain, &all), ("x@other.net", "no header")]));
+    assert_eq!(presence_copies(server), to_pairs([(domain, &all), ("x@other.net", "no header")]));
 }
 
 fn with_prefix(header: &str) -> String {

@@ -107,7 +107,7 @@ fn moderators_are_made_and_unmade() {
     assert_eq!(outcome(&administer(&mut s.wiccarocks, "set", grant)), "forbidden");
     assert_eq!(outcome(&administer(&mut s.crone, "set", grant)), "result");
     s.wicca_hears(&["thirdwitch presence none/moderator"]);
-    let found = heard(&mut s.hag);
+    let found = take_stanzas(&mut s.hag);
     let wanted = [
         "firstwitch presence owner/moderator jid=CRONE/r",
         "secondwitch presence none/participant jid=WICCA/r",

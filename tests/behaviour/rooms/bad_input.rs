@@ -40,7 +40,7 @@ fn room_names_that_are_alike_are_one() {
     s.hag.send(
         "<presence to='COVEN@conference.example.org/thirdwitch'><x xmlns='http://jabber.org/protocol/muc'/></presence>",
     );
-    assert_eq!(heard(&mut s.hag).len(), 3);
+    assert_eq!(take_stanzas(&mut s.hag).len(), 3);
     s.crone_hears(&["thirdwitch presence none/participant jid=HAG/r"]);
 }
 
@@ -103,7 +103,7 @@ fn who_speaks_too_fast_is_told_to_wait() {
     for _ in 0..6 {
         say(&mut s.crone, "again");
     }
-    let found = heard(&mut s.crone);
+    let found = take_stanzas(&mut s.crone);
     assert_eq!(found.iter().filter(|text| text.contains("body=again")).count(), 5);
     assert_eq!(found.last().unwrap(), "ROOM message/error resource-constraint");
     s.server.advance(1000);

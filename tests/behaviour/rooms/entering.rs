@@ -56,7 +56,7 @@ fn a_password_is_asked_for() {
     join_with(&mut s.hag, "thirdwitch", "<password>cauldronburns</password>");
     s.hag_hears(&["thirdwitch presence/error not-authorized"]);
     join_with(&mut s.hag, "thirdwitch", "<password>cauldronburn</password>");
-    assert_eq!(heard(&mut s.hag).len(), 3);
+    assert_eq!(take_stanzas(&mut s.hag).len(), 3);
     let all = s.crone.all();
     assert_eq!(all.len(), 1);
     assert!(all[0].child("x", ns::MUC).is_none(), "the password is not shown to others");
@@ -76,7 +76,7 @@ fn members_only_rooms_let_members_in() {
     assert_eq!(outcome(&administer(&mut s.crone, "set", &member)), "result");
     s.hag.all();
     join(&mut s.hag, "thirdwitch");
-    assert!(heard(&mut s.hag)[1].starts_with("thirdwitch presence member/participant"));
+    assert!(take_stanzas(&mut s.hag)[1].starts_with("thirdwitch presence member/participant"));
 }
 
 /// §7.2.8.
@@ -123,7 +123,7 @@ fn sessions_of_an_account_share_a_nick() {
     s.wicca_hears(&["firstwitch presence owner/moderator"]);
     let own = format!("firstwitch presence owner/moderator jid={}/phone 110", s.crone.bare());
     let other = s.with_names("secondwitch presence none/participant jid=WICCA/r");
-    assert_eq!(heard(&mut phone), [other, own, "ROOM message/groupchat subject=".to_owned()]);
+    assert_eq!(take_stanzas(&mut phone), [other, own, "ROOM message/groupchat subject=".to_owned()]);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_modified_nick_is_told() {
     let bare = s.crone.bare().to_owned();
     let mut other = s.server.online(&format!("{bare}/phone"));
     join(&mut other, "FirstWitch");
-    let own = heard(&mut other).into_iter().find(|text| text.contains(" 110")).unwrap();
+    let own = take_stanzas(&mut other).into_iter().find(|text| text.contains(" 110")).unwrap();
     assert!(own.starts_with("firstwitch presence owner/moderator") && own.ends_with(" 110 210"), "{own}");
 }
 
@@ -171,7 +171,7 @@ fn a_room_may_be_full() {
     administer(&mut s.crone, "set", &owner);
     s.hush();
     join(&mut s.hag, "thirdwitch");
-    assert_eq!(heard(&mut s.hag).len(), 3);
+    assert_eq!(take_stanzas(&mut s.hag).len(), 3);
 }
 
 /// §7.2.11, §10.1.
@@ -206,7 +206,7 @@ fn history_comes_before_the_subject() {
         ("<history maxstanzas='18446744073709551616'/>", vec!["two", "three", "four"]),
     ] {
         join_with(&mut s.hag, "thirdwitch", wish);
-        let found = heard(&mut s.hag);
+        let found = take_stanzas(&mut s.hag);
         let messages: Vec<_> = found.iter().filter(|text| text.contains("message")).cloned().collect();
         let mut wanted: Vec<_> =
             wanted.iter().map(|body| format!("firstwitch message/groupchat body={body} late")).collect();
@@ -245,7 +245,7 @@ fn who_is_not_in_the_room_is_told() {
 fn who_enters_twice_gets_everything_again() {
     let mut s = RoomScene::open_scene().all_in();
     join(&mut s.hag, "thirdwitch");
-    let found = heard(&mut s.hag);
+    let found = take_stanzas(&mut s.hag);
     assert_eq!(found.len(), 4, "{found:?}");
     s.crone.expect_nothing();
     s.wiccarocks.expect_nothing();
@@ -270,7 +270,7 @@ fn a_welcome_waits_behind_what_came_before() {
     s.wiccarocks.expect_nothing();
     held.set_flowing(true);
     held.release_all();
-    let heard = heard(&mut s.wiccarocks);
+    let heard = take_stanzas(&mut s.wiccarocks);
     let [left, again] = ["thirdwitch presence/unavailable", "firstwitch presence owner"]
         .map(|text| heard.iter().position(|line| line.starts_with(text)));
     assert!(left.is_some() && left < again, "{heard:?}");

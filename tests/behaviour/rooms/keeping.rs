@@ -20,15 +20,15 @@ fn a_persistent_room_survives_a_restart() {
     let names = [&s.crone, &s.wiccarocks, &s.hag].map(|client| client.full().to_owned());
     let [mut crone, mut wicca, mut hag] = names.map(|name| s.server.online(&name));
     join_with(&mut wicca, "thirdwitch", "<password>burn</password>");
-    assert_eq!(heard(&mut wicca), ["thirdwitch presence/error forbidden"]);
+    assert_eq!(take_stanzas(&mut wicca), ["thirdwitch presence/error forbidden"]);
     join(&mut hag, "thirdwitch");
-    assert_eq!(heard(&mut hag), ["thirdwitch presence/error not-authorized"]);
+    assert_eq!(take_stanzas(&mut hag), ["thirdwitch presence/error not-authorized"]);
     join_with(&mut hag, "thirdwitch", "<password>burn</password>");
-    let found = heard(&mut hag);
+    let found = take_stanzas(&mut hag);
     assert!(found[0].starts_with("thirdwitch presence member/participant") && found[0].ends_with(" 110"), "{found:?}");
     assert_eq!(found[1], "firstwitch message/groupchat subject=Spells late");
     join_with(&mut crone, "firstwitch", "<password>burn</password>");
-    assert!(heard(&mut crone)[1].starts_with("firstwitch presence owner/moderator"));
+    assert!(take_stanzas(&mut crone)[1].starts_with("firstwitch presence owner/moderator"));
     let info =
         ask(&mut wicca, "conference.example.org", "get", "<query xmlns='http://jabber.org/protocol/disco#items'/>");
     let item = info.child("query", ns::DISCO_ITEMS).unwrap().children().next().unwrap();
@@ -49,15 +49,15 @@ fn a_locked_room_stays_locked() {
     let rooms = ask(&mut hag, "conference.example.org", "get", items);
     assert_eq!(rooms.child("query", ns::DISCO_ITEMS).unwrap().children().count(), 0);
     join(&mut hag, "thirdwitch");
-    assert_eq!(heard(&mut hag), ["thirdwitch presence/error item-not-found"]);
+    assert_eq!(take_stanzas(&mut hag), ["thirdwitch presence/error item-not-found"]);
     join(&mut crone, "firstwitch");
-    let found = heard(&mut crone);
+    let found = take_stanzas(&mut crone);
     assert!(found[0].ends_with(" 110 201"), "its owner is asked for a configuration again: {found:?}");
     assert_eq!(outcome(&configure(&mut crone, "")), "result");
     let rooms = ask(&mut hag, "conference.example.org", "get", items);
     assert_eq!(rooms.child("query", ns::DISCO_ITEMS).unwrap().children().count(), 1);
     join(&mut hag, "thirdwitch");
-    assert_eq!(heard(&mut hag).last().map(String::as_str), Some("ROOM message/groupchat subject="), "she is in");
+    assert_eq!(take_stanzas(&mut hag).last().map(String::as_str), Some("ROOM message/groupchat subject="), "she is in");
 }
 
 /// Returns whether a room of the first witch remains after a restart, with these options of the
@@ -72,7 +72,7 @@ fn stays(options: Vec<(&'static str, Value)>, form: &str, speaks: bool) -> bool 
     s.server.restart();
     let mut hag = s.server.online(s.hag.full());
     join(&mut hag, "thirdwitch");
-    let found = heard(&mut hag);
+    let found = take_stanzas(&mut hag);
     match found[0].ends_with(" 110 201") {
         true => false,
         false if found[0].ends_with(" 110") => true,
@@ -120,7 +120,7 @@ fn an_empty_room_comes_back() {
     leave(&mut s.hag, "thirdwitch");
     s.hag.all();
     join(&mut s.hag, "thirdwitch");
-    assert!(heard(&mut s.hag)[0].ends_with("110 201"), "it is a new one");
+    assert!(take_stanzas(&mut s.hag)[0].ends_with("110 201"), "it is a new one");
 }
 
 /// §7.2.13: the history belongs to the room, not to the process. Real addresses in it stay as
@@ -203,7 +203,7 @@ fn stanzas_wait_for_a_room_that_is_loaded() {
     while held.release_one() {
         server.settle();
     }
-    let found = heard(&mut crone);
+    let found = take_stanzas(&mut crone);
     let bodies: Vec<_> = found.iter().filter(|text| text.contains("body")).map(|text| text.as_str()).collect();
     assert_eq!(bodies, ["firstwitch message/groupchat body=one", "thirdwitch message/groupchat body=two"]);
     assert_eq!(hag.bodies(), ["one", "two"], "the first one as history");
@@ -226,7 +226,7 @@ fn a_broken_store_is_told() {
     assert!(refused.child("x", ns::MUC).is_some(), "§7.2: by this clients know that they did not get in");
     held.set_fault(None);
     join(&mut crone, "firstwitch");
-    assert_eq!(heard(&mut crone).len(), 2);
+    assert_eq!(take_stanzas(&mut crone).len(), 2);
 }
 
 /// The next owner of a removed account's name has none of its rights in rooms.
@@ -245,7 +245,7 @@ fn a_removed_account_leaves_nothing_behind() {
         heir.send("<presence/>");
         heir.all();
         join(&mut heir, "thirdwitch");
-        let found = heard(&mut heir);
+        let found = take_stanzas(&mut heir);
         assert!(found.iter().any(|text| text.starts_with("thirdwitch presence none/participant")), "{found:?}");
         let kept =
             s.server.finish(s.server.stores().rooms.load(rookery_jid::Jid::parse(COVEN).unwrap().as_ref())).unwrap();

@@ -28,7 +28,7 @@ fn a_room_may_show_more_than_an_outbox_takes() {
         client.set_reading(true);
         let mut found = Vec::new();
         for _ in 0..100 {
-            found.extend(heard(client));
+            found.extend(take_stanzas(client));
             s.server.advance(10);
         }
         let own = found.iter().position(|text| text.contains(" 110")).unwrap();

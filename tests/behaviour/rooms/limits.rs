@@ -342,7 +342,7 @@ fn invitations_have_a_number_and_a_rate() {
     let hag = s.hag.bare().to_owned();
     let count = |s: &mut RoomScene, times: usize| {
         (0..times).for_each(|_| invite(&mut s.crone, &[&hag]));
-        let refused = heard(&mut s.crone).iter().filter(|text| text.ends_with("resource-constraint")).count();
+        let refused = take_stanzas(&mut s.crone).iter().filter(|text| text.ends_with("resource-constraint")).count();
         (s.hag.all().iter().filter(|found| is_invitation(found)).count(), refused)
     };
     assert_eq!(count(&mut s, 15), (10, 5), "five minutes' worth at once");
@@ -370,8 +370,8 @@ fn occupants_stir_no_faster_than_they_may() {
         for number in 0..times {
             s.hag.send(&format!("<presence to='{COVEN}/thirdwitch'><status>{number}</status></presence>"));
         }
-        let refused = heard(&mut s.hag).iter().filter(|text| text.ends_with("resource-constraint")).count();
-        (heard(&mut s.crone).len(), refused)
+        let refused = take_stanzas(&mut s.hag).iter().filter(|text| text.ends_with("resource-constraint")).count();
+        (take_stanzas(&mut s.crone).len(), refused)
     };
     // Each presence costs two of the ten requests that may come at once.
     assert_eq!(show(&mut s, 8), (5, 3));
@@ -415,7 +415,7 @@ fn what_many_hear_of_is_slower() {
             s.crone
                 .send(&format!("<presence to='{COVEN}/firstwitch'><status>{occupants} {number}</status></presence>"));
         }
-        passed.push(heard(&mut s.crone).iter().filter(|text| text.contains(" 110")).count());
+        passed.push(take_stanzas(&mut s.crone).iter().filter(|text| text.contains(" 110")).count());
         s.server.take_left();
     }
     assert_eq!(passed, [5, 2]);
@@ -434,7 +434,7 @@ fn ordinary_clients_are_never_too_fast() {
         s.hag.send(&format!("<presence to='{COVEN}/{show}'/>"));
         s.hag.send(&format!("<presence to='{COVEN}/thirdwitch'/>"));
     }
-    let found = heard(&mut s.hag);
+    let found = take_stanzas(&mut s.hag);
     assert!(!found.iter().any(|text| text.contains("constraint")), "{found:?}");
 }
 

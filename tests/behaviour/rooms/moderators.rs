@@ -23,7 +23,7 @@ fn the_subject_is_changed_by_who_may() {
     leave(&mut s.wiccarocks, "secondwitch");
     s.hush();
     join(&mut s.wiccarocks, "secondwitch");
-    assert_eq!(heard(&mut s.wiccarocks).last().unwrap(), "thirdwitch message/groupchat subject= late");
+    assert_eq!(take_stanzas(&mut s.wiccarocks).last().unwrap(), "thirdwitch message/groupchat subject= late");
 }
 
 /// Examples 91 to 95: first the kicked occupant is told, then the reply comes, then the others are
@@ -108,7 +108,7 @@ fn voice_is_remembered_across_visits() {
         join(&mut s.wiccarocks, "secondwitch");
         join(&mut s.hag, "thirdwitch");
         s.crone.all();
-        let own = |client: &mut Client| heard(client).into_iter().rfind(|text| text.ends_with("110")).unwrap();
+        let own = |client: &mut Client| take_stanzas(client).into_iter().rfind(|text| text.ends_with("110")).unwrap();
         assert!(own(&mut s.hag).contains("none/participant"), "{is_restarted}");
         assert!(own(&mut s.wiccarocks).contains("member/visitor"), "{is_restarted}");
         say(&mut s.wiccarocks, "may I?");
@@ -126,7 +126,7 @@ fn voice_is_remembered_across_visits() {
     }
     s.hush();
     join(&mut s.wiccarocks, "secondwitch");
-    assert!(heard(&mut s.wiccarocks).iter().any(|text| text.contains("member/participant")));
+    assert!(take_stanzas(&mut s.wiccarocks).iter().any(|text| text.contains("member/participant")));
 }
 
 /// §8.5.
@@ -151,7 +151,7 @@ fn one_wrong_item_stops_all() {
     s.wiccarocks.expect_nothing();
     let items = "<item nick='secondwitch' role='participant'/><item nick='thirdwitch' role='participant'/>";
     assert_eq!(outcome(&administer(&mut s.crone, "set", items)), "result");
-    assert_eq!(heard(&mut s.wiccarocks).len(), 2);
+    assert_eq!(take_stanzas(&mut s.wiccarocks).len(), 2);
 }
 
 /// §18.1: an occupant who can't be reached is removed, and all are told why.

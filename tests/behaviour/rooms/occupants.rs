@@ -98,11 +98,11 @@ fn nicks_change() {
         "oldhag presence none/participant",
     ]);
     say(&mut s.hag, "it is me");
-    assert_eq!(heard(&mut s.crone), ["oldhag message/groupchat body=it is me"]);
+    assert_eq!(take_stanzas(&mut s.crone), ["oldhag message/groupchat body=it is me"]);
     s.hush();
     // The old nick is free.
     s.wiccarocks.send(&format!("<presence to='{COVEN}/thirdwitch'/>"));
-    assert_eq!(heard(&mut s.crone).len(), 2);
+    assert_eq!(take_stanzas(&mut s.crone).len(), 2);
 }
 
 /// Example 57.
@@ -116,7 +116,7 @@ fn a_nick_of_somebody_else_is_not_taken() {
     s.crone.expect_nothing();
     // An occupant may take another spelling of its own nick.
     s.hag.send(&format!("<presence to='{COVEN}/ThirdWitch'/>"));
-    assert_eq!(heard(&mut s.wiccarocks).len(), 2);
+    assert_eq!(take_stanzas(&mut s.wiccarocks).len(), 2);
 }
 
 /// Examples 59 and 60: elements that only the room may add are removed.
@@ -141,7 +141,7 @@ fn what_occupants_show_is_passed_on() {
     leave(&mut s.hag, "thirdwitch");
     s.hush();
     join(&mut s.hag, "thirdwitch");
-    assert_eq!(heard(&mut s.hag)[1], "secondwitch presence show=xa status=gone none/participant");
+    assert_eq!(take_stanzas(&mut s.hag)[1], "secondwitch presence show=xa status=gone none/participant");
 }
 
 /// Examples 61 to 66: mediated invitations, and declining them.
@@ -218,7 +218,7 @@ fn who_is_invited_to_a_members_only_room_may_enter() {
     s.wiccarocks.pump();
     assert_eq!(s.hag.all().len(), 1);
     join(&mut s.hag, "thirdwitch");
-    assert!(heard(&mut s.hag).iter().any(|text| text.contains("member/participant") && text.ends_with("110")));
+    assert!(take_stanzas(&mut s.hag).iter().any(|text| text.contains("member/participant") && text.ends_with("110")));
 }
 
 /// §7.13 and §8.6.

@@ -11,7 +11,7 @@ fn an_instant_room_opens_at_once() {
     s.crone.send(&configuration(""));
     s.crone_hears(&["ROOM iq/result"]);
     join(&mut s.hag, "thirdwitch");
-    assert_eq!(heard(&mut s.hag).len(), 3);
+    assert_eq!(take_stanzas(&mut s.hag).len(), 3);
 }
 
 /// §10.1.1.
@@ -117,7 +117,7 @@ fn a_cancelled_room_is_gone() {
     s.crone.send(&format!("<iq to='{COVEN}' type='set' id='x'>{cancel}</iq>"));
     s.crone_hears(&["firstwitch presence/unavailable none/none jid=CRONE/r 110 destroy", "ROOM iq/result"]);
     join(&mut s.hag, "thirdwitch");
-    assert!(heard(&mut s.hag)[0].ends_with("110 201"));
+    assert!(take_stanzas(&mut s.hag)[0].ends_with("110 201"));
 }
 
 /// §10.1.3, §15.5.3: every field of the form is kept as it was submitted, also across a restart.
@@ -174,12 +174,12 @@ fn a_form_makes_admins_and_owners() {
     let (crone, wicca, hag) = (s.crone.bare().to_owned(), s.wiccarocks.bare().to_owned(), s.hag.bare().to_owned());
     let lists = format!("roomadmins={wicca} roomowners={crone}+{hag}");
     assert_eq!(outcome(&configure(&mut s.crone, &lists)), "result");
-    let found = heard(&mut s.wiccarocks);
+    let found = take_stanzas(&mut s.wiccarocks);
     assert!(found.iter().any(|text| text.starts_with("secondwitch presence admin/moderator")), "{found:?}");
     assert!(found.iter().any(|text| text.starts_with("thirdwitch presence owner/moderator")), "{found:?}");
     s.hush();
     assert_eq!(outcome(&configure(&mut s.hag, &format!("roomadmins= roomowners={hag}"))), "result");
-    let found = heard(&mut s.wiccarocks);
+    let found = take_stanzas(&mut s.wiccarocks);
     assert!(found.iter().any(|text| text.starts_with("secondwitch presence none/participant")), "{found:?}");
     assert!(found.iter().any(|text| text.starts_with("firstwitch presence none/participant")), "{found:?}");
     assert_eq!(outcome(&configure(&mut s.hag, "roomowners=")), "conflict", "§10.4: somebody has to own it");
@@ -223,7 +223,7 @@ fn changes_that_concern_privacy_are_told() {
     {
         assert_eq!(outcome(&configure(&mut s.crone, fields)), "result");
         let wanted = if codes.is_empty() { vec![] } else { vec![format!("ROOM message/groupchat {codes}")] };
-        assert_eq!(heard(&mut s.hag), wanted, "{fields}");
+        assert_eq!(take_stanzas(&mut s.hag), wanted, "{fields}");
     }
 }
 
@@ -255,11 +255,11 @@ fn owners_make_owners_and_admins() {
     assert_eq!(outcome(&administer(&mut s.crone, "set", &item("admin", &crone))), "conflict");
     assert_eq!(outcome(&administer(&mut s.crone, "set", &item("owner", &hag))), "result");
     assert_eq!(outcome(&administer(&mut s.crone, "set", &item("none", &crone))), "result");
-    let found = heard(&mut s.hag);
+    let found = take_stanzas(&mut s.hag);
     assert!(found.last().unwrap().starts_with("firstwitch presence none/participant"), "{found:?}");
     assert_eq!(outcome(&administer(&mut s.hag, "set", &item("none", &wicca))), "result");
     s.crone.all();
-    let found = heard(&mut s.wiccarocks);
+    let found = take_stanzas(&mut s.wiccarocks);
     assert!(found.last().unwrap().starts_with("secondwitch presence none/participant"), "{found:?}");
 }
 

@@ -197,7 +197,7 @@ fn rooms_are_logged_where_owners_and_operators_want_it() {
     let path = folder.path().to_str().unwrap().to_owned();
     let mut s = RoomScene::with_options(vec![("logs", Value::Text(path.clone()))]).open("enablelogging=1 lang=de");
     join(&mut s.hag, "third&lt;witch");
-    let own = heard(&mut s.hag).into_iter().find(|text| text.contains(" 110")).unwrap();
+    let own = take_stanzas(&mut s.hag).into_iter().find(|text| text.contains(" 110")).unwrap();
     assert!(own.ends_with("110 170"), "{own}");
     say(&mut s.hag, "1 &lt; 2");
     s.hag.send(&format!("<message to='{COVEN}/firstwitch' type='chat'><body>psst</body></message>"));

@@ -57,9 +57,9 @@ fn users_register_with_a_room() {
     join(&mut s.wiccarocks, "Thirdwitch");
     assert_eq!(s.wiccarocks.all().iter().map(outcome).collect::<Vec<_>>(), ["conflict"]);
     join(&mut s.hag, "thirdwitch");
-    assert!(heard(&mut s.hag).iter().any(|text| text.contains("member/participant")));
+    assert!(take_stanzas(&mut s.hag).iter().any(|text| text.contains("member/participant")));
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", REMOVE)), "result");
-    assert!(heard(&mut s.crone).last().unwrap().contains("thirdwitch presence none/participant"));
+    assert!(take_stanzas(&mut s.crone).last().unwrap().contains("thirdwitch presence none/participant"));
 }
 
 /// Example 148 and the following ones: an admin who isn't in the room is asked as well and
@@ -104,7 +104,7 @@ fn an_admin_approves_a_registration() {
         let nick = registered.child("query", ns::REGISTER).unwrap().child_text("username", ns::REGISTER);
         assert_eq!(nick.as_deref(), Some("Thirdwitch"), "as the admin wrote it");
         join(&mut s.hag, "Thirdwitch");
-        assert!(heard(&mut s.hag).iter().any(|text| text.starts_with("Thirdwitch presence member/participant")));
+        assert!(take_stanzas(&mut s.hag).iter().any(|text| text.starts_with("Thirdwitch presence member/participant")));
         // The decision has been made.
         s.crone.all();
         s.crone.send(&decision("thirdwitch", "true"));
@@ -219,7 +219,7 @@ fn who_waits_is_not_forgotten() {
     let (mut crone, mut hag) = (s.server.online(s.crone.full()), s.server.online(s.hag.full()));
     crone.send(&decision("thirdwitch", "1"));
     crone.pump();
-    assert_eq!(heard(&mut hag), [s.with_names("ROOM message member/none jid=HAG 101")]);
+    assert_eq!(take_stanzas(&mut hag), [s.with_names("ROOM message member/none jid=HAG 101")]);
     s.server.restart();
     let mut hag = s.server.online(s.hag.full());
     let registered = ask(&mut hag, COVEN, "get", QUERY);
@@ -227,7 +227,7 @@ fn who_waits_is_not_forgotten() {
     assert_eq!(nick.as_deref(), Some("thirdwitch"));
     let mut crone = s.server.online(s.crone.full());
     crone.send(&decision("thirdwitch", "1"));
-    assert_eq!(heard(&mut crone), ["ROOM message/error item-not-found"]);
+    assert_eq!(take_stanzas(&mut crone), ["ROOM message/error item-not-found"]);
 }
 
 /// A request that can't be stored gets an error.

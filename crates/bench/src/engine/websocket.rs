@@ -151,7 +151,7 @@ mod tests {
 
     /// Returns the items, by name and length, that result from bytes in these pieces, and the bytes
     /// that are sent back.
-    fn heard<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<u8>) {
+    fn hear<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<u8>) {
         let (mut client, mut items, mut out) = (WebSocket::default(), Vec::new(), Vec::new());
         for piece in pieces {
             client.receive(piece);
@@ -180,16 +180,16 @@ mod tests {
             wire.extend(server_frame(PING, b"there?"));
         }
         let wanted = ["open", "header", "element of 125", "element of 126", "element of 127", "element of 300"];
-        let whole = heard(std::iter::once(&wire[..]));
+        let whole = hear(std::iter::once(&wire[..]));
         assert_eq!(whole.0, wanted);
         assert_eq!(whole.1.len(), 4 * (2 + 4 + 6), "a pong each");
         for at in 0..=wire.len() {
             let (one, other) = wire.split_at(at);
-            assert_eq!(heard([one, other].into_iter()), whole, "cut at {at}");
+            assert_eq!(hear([one, other].into_iter()), whole, "cut at {at}");
         }
-        assert_eq!(heard(wire.chunks(1)), whole);
+        assert_eq!(hear(wire.chunks(1)), whole);
         let long = server_frame(TEXT, element(70_000).as_bytes());
         let with_long = [wire, long].concat();
-        assert_eq!(heard(with_long.chunks(1000)).0.last().map(String::as_str), Some("element of 70000"));
+        assert_eq!(hear(with_long.chunks(1000)).0.last().map(String::as_str), Some("element of 70000"));
     }
 }

@@ -73,7 +73,7 @@ impl WebSite {
         self.pages.lock().expect("pages").insert(page.to_owned(), answer);
     }
 
-    fn asked(&self) -> Vec<String> {
+    fn requested_pages(&self) -> Vec<String> {
         self.asked.lock().expect("questions").clone()
     }
 
@@ -169,7 +169,7 @@ fn the_web_is_not_asked_where_dns_says_it_all() {
     assert_eq!(found.iter().map(|address| address.tlsa.is_some()).collect::<Vec<_>>(), [true]);
     // There is no such domain.
     assert!(find_by(site.settings(&dns), "nowhere.example").is_err());
-    assert_eq!(site.asked(), [""; 0]);
+    assert_eq!(site.requested_pages(), [""; 0]);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn without_a_good_document_the_domain_itself_is_the_server() {
         let (site, dns) = (WebSite::start(), names());
         site.say(PAGE, status, head, body);
         assert_eq!(find_by(site.settings(&dns), "a.example"), Ok(vec![itself()]), "{status}");
-        assert_eq!(site.asked(), [PAGE], "{status}");
+        assert_eq!(site.requested_pages(), [PAGE], "{status}");
     }
 }
 
@@ -210,7 +210,7 @@ fn a_certificate_that_does_not_hold_proves_no_document() {
     dns.say("b.example.", RecordType::A, Say::Records(vec![here()]));
     site.say("b.example/.well-known/host-meta.json", "200 OK", "", &document());
     assert_eq!(find_by(site.settings(&dns), "b.example"), Ok(vec![itself()]), "a certificate for others");
-    assert_eq!(site.asked(), [""; 0]);
+    assert_eq!(site.requested_pages(), [""; 0]);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn nobody_has_us_ask_private_addresses() {
     site.say(PAGE, "200 OK", "", &document());
     let web = DocumentWeb { allow_private_addresses: false, ..site.web() };
     assert_eq!(find_by(ResolverSettings { web: Some(web), ..site.settings(&dns) }, "a.example"), Ok(vec![itself()]));
-    assert_eq!(site.asked(), [""; 0]);
+    assert_eq!(site.requested_pages(), [""; 0]);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn redirections_are_followed_within_https_and_not_for_ever() {
     site.say("www.a.example/x", "307 Temporary", "location: /y\r\n", "");
     site.say("www.a.example/y", "200 OK", "", &document());
     assert_eq!(find_by(site.settings(&dns), "a.example"), Ok(by_document()));
-    assert_eq!(site.asked(), [PAGE, "www.a.example/x", "www.a.example/y"]);
+    assert_eq!(site.requested_pages(), [PAGE, "www.a.example/x", "www.a.example/y"]);
     for place in [
         format!("http://www.a.example:{port}/y"),
         format!("https://www.a.example:{}/y", port ^ 1),
@@ -240,15 +240,15 @@ fn redirections_are_followed_within_https_and_not_for_ever() {
         "https://www.a.example/y".into(),
         "x".into(),
     ] {
-        let asked = site.asked().len();
+        let asked = site.requested_pages().len();
         site.say(PAGE, "302 Found", &format!("location: {place}\r\n"), "");
         assert_eq!(find_by(site.settings(&dns), "a.example"), Ok(vec![itself()]), "{place}");
-        assert_eq!(site.asked().len(), asked + 1, "{place}");
+        assert_eq!(site.requested_pages().len(), asked + 1, "{place}");
     }
-    let asked = site.asked().len();
+    let asked = site.requested_pages().len();
     site.say(PAGE, "302 Found", &format!("location: https://a.example:{port}/.well-known/host-meta.json\r\n"), "");
     assert_eq!(find_by(site.settings(&dns), "a.example"), Ok(vec![itself()]));
-    assert_eq!(site.asked().len(), asked + 4);
+    assert_eq!(site.requested_pages().len(), asked + 4);
 }
 
 #[test]
@@ -262,6 +262,6 @@ fn a_document_is_read_once_while_it_holds_and_so_is_none() {
             resolver.resolve("a.example", Box::new(move |found| tell.send(found).expect("somebody waits")));
             assert_eq!(told.recv().expect("an answer").as_ref(), Ok(&expected));
         }
-        assert_eq!(site.asked(), [PAGE], "{status}");
+        assert_eq!(site.requested_pages(), [PAGE], "{status}");
     }
 }

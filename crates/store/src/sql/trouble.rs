@@ -64,7 +64,7 @@ impl Trouble {
     /// Records that a write failed, and returns whether that is the database's fault. This is
     /// logged at most once a minute: on a full disk, a line for each failure would be one more
     /// thing to write.
-    pub(crate) fn failed(&self, error: &StoreError) -> bool {
+    pub(crate) fn note_failure(&self, error: &StoreError) -> bool {
         if !Trouble::is_of(error) {
             return false;
         }

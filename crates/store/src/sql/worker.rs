@@ -347,7 +347,7 @@ impl<C: Transactions> Worker<C> {
             self.end_read();
             let batch = std::mem::take(&mut self.batch);
             if let Some(error) = batch.refused {
-                self.shared.trouble.failed(&error);
+                self.shared.trouble.note_failure(&error);
             }
             return;
         }
@@ -371,7 +371,7 @@ impl<C: Transactions> Worker<C> {
 
     fn tell_done(&mut self, batch: Batch) {
         match &batch.failed {
-            Some(error) => _ = self.shared.trouble.failed(error),
+            Some(error) => _ = self.shared.trouble.note_failure(error),
             None => self.shared.trouble.succeeded(),
         }
         self.attempts.found_writable();
@@ -396,12 +396,12 @@ impl<C: Transactions> Worker<C> {
             return self.again.push_front(Portion { operations, runs, refused: None });
         }
         if is_remote && matches!(error, StoreError::ReadOnly(_)) && self.attempts.found_read_only(&error) {
-            self.shared.trouble.failed(&error);
+            self.shared.trouble.note_failure(&error);
             return self.come_back(operations, error, None);
         }
         // With savepoints, an operation's own error doesn't get here.
         let is_of_one = is_bare && operations.len() == 1 && !Trouble::is_of(&error);
-        if !self.shared.trouble.failed(&error) && !is_of_one {
+        if !self.shared.trouble.note_failure(&error) && !is_of_one {
             tracing::error!(%error, operations = operations.len(), "a transaction failed");
         }
         self.again.push_front(Portion { operations, runs, refused: Some(error) });
