@@ -20,7 +20,7 @@ pub fn settings(config: &ServerConfig, table: &[Box<dyn Module>], logins: &Login
         conflict: limits.conflict,
         roster: limits.roster,
         outbox: limits.outbox,
-        lane_bytes: limits.lane_bytes,
+        backlog_bytes: limits.backlog_bytes,
         rate: Rate { bytes: limits.rate_bytes as u64, stanzas: limits.rate_stanzas, ..Rate::default() },
         profile: config.profile,
         max_directed: limits.directed_presence,

@@ -51,19 +51,19 @@ fn nothing_overtakes_what_waits_for_the_store() {
     romeo.expect_message("juliet@example.org/balcony", "2");
     romeo.expect_nothing();
     assert!(held.release_one());
-    // The request has left Juliet's lane, and waits for Romeo's roster; the message stays behind
+    // The request has left Juliet's backlog, and waits for Romeo's roster; the message stays behind
     // it.
     romeo.expect_nothing();
     assert!(held.release_one());
     romeo.expect_message("juliet@example.org/balcony", "3");
 }
 
-/// A lane is bounded: reading stops when it is long, and continues when it is short again. Nothing
-/// is lost.
+/// A backlog is bounded: reading stops when it is long, and continues when it is short again.
+/// Nothing is lost.
 #[test]
-fn a_long_lane_stops_reading() {
+fn a_long_backlog_stops_reading() {
     let (server, held) = slow(2);
-    server.reload(|config| config.settings.lane_bytes = 5_000);
+    server.reload(|config| config.settings.backlog_bytes = 5_000);
     let mut romeo = server.login("romeo/orchard");
     let mut juliet = server.login("juliet/balcony");
     juliet.wire.peer.set_most(1_000);
@@ -88,7 +88,7 @@ fn a_long_lane_stops_reading() {
 #[test]
 fn a_connection_that_is_not_read_from_may_break() {
     let (server, held) = slow(1);
-    server.reload(|config| config.settings.lane_bytes = 500);
+    server.reload(|config| config.settings.backlog_bytes = 500);
     let mut romeo = server.login("romeo/orchard");
     let mut juliet = server.login("juliet/balcony");
     held.set_flowing(false);
@@ -108,7 +108,7 @@ fn a_connection_that_is_not_read_from_may_break() {
 
 /// Stanzas that were sent before a connection ended are processed, however it ended.
 #[test]
-fn a_lane_is_worked_off_after_its_connection_is_gone() {
+fn a_backlog_is_worked_off_after_its_connection_is_gone() {
     type End = fn(&mut Client);
     let ends: [End; 3] = [
         |client| client.send("</stream:stream>"),

@@ -216,7 +216,7 @@ fn asked(world: &mut World, iq: Iq) {
         _ => match iq.origin {
             // Pages are large, rooms fill them as well, and clients ask for several ahead: each is
             // sent when the previous one has been read.
-            Some(session) => world.when_room_in_lane(session, move |world| answer(world, iq, ArchiveView::Account)),
+            Some(session) => world.when_room_in_order(session, move |world| answer(world, iq, ArchiveView::Account)),
             None => answer(world, iq, ArchiveView::Account),
         },
     }

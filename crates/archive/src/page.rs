@@ -15,7 +15,7 @@ use super::id;
 use super::options::NAME;
 use super::query::{ArchiveView, Query};
 
-/// Waits for the store, in the lane of the session that asked: if it asks for the next page
+/// Waits for the store, in the backlog of the session that asked: if it asks for the next page
 /// meanwhile, that one gets its reply next.
 pub(super) fn wait<P: Future + Unpin + 'static>(
     world: &mut World,
@@ -24,7 +24,7 @@ pub(super) fn wait<P: Future + Unpin + 'static>(
     then: impl FnOnce(&mut World, &Iq, P::Output) + 'static,
 ) {
     match iq.origin {
-        Some(session) => world.wait_in_lane(session, pending, move |world, outcome| then(world, &iq, outcome)),
+        Some(session) => world.wait_in_order(session, pending, move |world, outcome| then(world, &iq, outcome)),
         None => world.wait(pending, move |world, outcome| then(world, &iq, outcome)),
     }
 }

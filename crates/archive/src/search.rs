@@ -10,8 +10,8 @@
 //!
 //! * The searches of a shard take turns, one portion each: the store never has more than one
 //!   portion of a shard's searches to load at a time.
-//! * A session has one search at a time, since it holds its lane; an account has few, however many
-//!   sessions it has.
+//! * A session has one search at a time, since it holds its backlog; an account has few, however
+//!   many sessions it has.
 //! * A search ends after a number of messages, with the results so far; its `<set/>` says how far
 //!   it came, so that the next page continues from there (XEP-0059 §2.2). Nothing is left out or
 //!   searched twice.

@@ -50,7 +50,7 @@ impl World {
             self.load_documents(session, account.as_ref());
         }
         let contacts = self.stores.rosters.contacts(account.bare());
-        self.wait_in_lane(session, contacts, move |world, contacts| world.bound(session, address, contacts));
+        self.wait_in_order(session, contacts, move |world, contacts| world.bound(session, address, contacts));
     }
 
     /// Sets the language of a session's stanzas that name none: its stream's `xml:lang` (RFC 6120
@@ -217,42 +217,42 @@ impl World {
 
     /// Notes that a continuation of the session is done, and processes the stanzas that waited
     /// behind it.
-    pub(crate) fn lane_done(&mut self, session: SessionRef) {
+    pub(crate) fn backlog_done(&mut self, session: SessionRef) {
         if let Some(found) = self.session_mut(session) {
-            let lane = &mut found.rare().lane;
-            debug_assert!(lane.waiting > 0, "a continuation of the lane is done once");
-            lane.waiting = lane.waiting.saturating_sub(1);
+            let backlog = &mut found.rare().backlog;
+            debug_assert!(backlog.waiting > 0, "a continuation of the backlog is done once");
+            backlog.waiting = backlog.waiting.saturating_sub(1);
         }
         let mut scanner = rookery_xml::Scanner::new();
         loop {
             let Some(found) = self.session_mut(session) else { return };
-            let lane = &mut found.rare().lane;
-            if lane.waiting > 0 {
+            let backlog = &mut found.rare().backlog;
+            if backlog.waiting > 0 {
                 return;
             }
-            let Some((bytes, custody)) = lane.queue.pop_front() else { break };
-            debug_assert!(lane.bytes >= bytes.len(), "a lane counts what waits in it");
-            lane.bytes -= bytes.len();
+            let Some((bytes, custody)) = backlog.queue.pop_front() else { break };
+            debug_assert!(backlog.bytes >= bytes.len(), "a backlog counts what waits in it");
+            backlog.bytes -= bytes.len();
             scanner.reset();
             let limits = rookery_xml::Limits { bytes: bytes.len() + 1, ..rookery_xml::Limits::AFTER_LOGIN };
             match scanner.scan(&bytes, &limits) {
                 Ok(rookery_xml::Scan::Stanza(_)) => {
                     self.in_custody(custody, |world| world.handle(session.link, scanner.stanza(&bytes)));
                 }
-                other => warn!(?other, "a stanza was altered while it waited in a lane"),
+                other => warn!(?other, "a stanza was altered while it waited in a backlog"),
             }
         }
-        self.lane_idle(session);
+        self.backlog_empty(session);
     }
 
-    /// Goes on with a session whose lane has run empty: reads again, or ends it.
-    fn lane_idle(&mut self, session: SessionRef) {
+    /// Goes on with a session whose backlog has run empty: reads again, or ends it.
+    fn backlog_empty(&mut self, session: SessionRef) {
         let Some(found) = self.session_mut(session) else { return };
-        debug_assert!(!found.is_busy(), "a lane that is idle waits for nothing");
+        debug_assert!(!found.is_busy(), "a backlog that is idle waits for nothing");
         let (ending, gone) = (found.ending, found.gone);
         if let Some(rare) = &mut found.rare {
-            let paused = !rare.lane.throttled && std::mem::take(&mut rare.lane.paused);
-            rare.lane.queue = VecDeque::new();
+            let paused = !rare.backlog.throttled && std::mem::take(&mut rare.backlog.paused);
+            rare.backlog.queue = VecDeque::new();
             if !rare.is_needed() {
                 found.rare = None;
             }

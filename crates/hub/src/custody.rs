@@ -2,12 +2,13 @@
 //! anybody is still working on it (XEP-0198 §4).
 //!
 //! A stanza is handled when the world has taken it, but its consequences may take a while: it waits
-//! in a lane or behind other stanzas, the store writes it, or another shard carries on with it and
-//! asks the store as well. Each part of the server that carries on with a stanza has a share in its
-//! *custody*, and the last one to give up a share notifies the session's shard. The world works in
-//! the custody of the stanza, the continuation or the mail that it is processing, and gives a share
-//! to every continuation and all mail that results. So shares follow automatically, over any number
-//! of steps and shards. A session without stream management costs nothing, since it has no custody.
+//! in a backlog or behind other stanzas, the store writes it, or another shard carries on with it
+//! and asks the store as well. Each part of the server that carries on with a stanza has a share in
+//! its *custody*, and the last one to give up a share notifies the session's shard. The world works
+//! in the custody of the stanza, the continuation or the mail that it is processing, and gives a
+//! share to every continuation and all mail that results. So shares follow automatically, over any
+//! number of steps and shards. A session without stream management costs nothing, since it has no
+//! custody.
 //!
 //! # Invariants
 //!

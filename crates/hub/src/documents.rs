@@ -163,7 +163,7 @@ impl World {
         let Some(Loading(hold)) = self.begin_loading(account) else { return };
         let loaded = self.stores.documents.starting(account, PREFIX);
         let account = account.bare().to_jid();
-        self.wait_in_lane(session, loaded, move |world, loaded| match loaded {
+        self.wait_in_order(session, loaded, move |world, loaded| match loaded {
             Ok(documents) => {
                 let at_hand = AtHand::read(&world.catalogue.registry, account.as_ref(), &documents);
                 world.with_roster(Some(session), &account.clone(), at_hand, move |world, at_hand| {

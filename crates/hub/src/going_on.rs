@@ -5,9 +5,9 @@
 //!
 //! * A session is there before any shard begins to work ([`World::go_on`] comes before
 //!   [`World::proceed`], everywhere): stanzas for it find it, and its client may resume it. It
-//!   isn't available, its account accepts nothing, and its lane waits until the store has returned
-//!   the account's data. The same holds for data that modules have handed on: they reserve its
-//!   place at once, and ask the store in turn ([`World::in_turn`]).
+//!   isn't available, its account accepts nothing, and its backlog waits until the store has
+//!   returned the account's data. The same holds for data that modules have handed on: they reserve
+//!   its place at once, and ask the store in turn ([`World::in_turn`]).
 //! * The store is asked for a few accounts and rooms at a time, whatever their number. If it is
 //!   busy or unreachable, it is asked again, for as long as it takes: no session ends and no
 //!   message is bounced because the server was stopped.
@@ -127,7 +127,7 @@ impl World {
             },
         };
         self.people.returning.sessions.insert(session, back);
-        self.hold_lane(session);
+        self.hold_backlog(session);
         session
     }
 
@@ -293,7 +293,7 @@ impl World {
             }
             self.ask_later(jid);
         }
-        sessions.into_iter().for_each(|session| self.lane_done(session));
+        sessions.into_iter().for_each(|session| self.backlog_done(session));
         self.has_returned(job);
     }
 

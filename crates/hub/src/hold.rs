@@ -1,6 +1,6 @@
 //! Makes stanzas for an account wait while earlier ones are still on their way through the store.
 //!
-//! A hold does for an account that receives what a lane does for a session that sends: offline
+//! A hold does for an account that receives what a backlog does for a session that sends: offline
 //! messages come before new ones, and the presence that follows a `subscribed` does not overtake it
 //! (RFC 6120 §10.1).
 

@@ -2,7 +2,7 @@
 //! (no `to`), RFC 6121 §8.1.
 //!
 //! A stanza of a session is finished before the next one of that session is looked at, unless it
-//! waits for the store: then the next ones wait in the session's lane.
+//! waits for the store: then the next ones wait in the session's backlog.
 
 use std::borrow::Cow;
 
@@ -45,7 +45,7 @@ impl World {
     }
 
     fn take_in(&mut self, link: Link, stanza: Stanza<'_>) -> Intake {
-        let limit = self.catalogue.settings.lane_bytes;
+        let limit = self.catalogue.settings.backlog_bytes;
         // The session may have been ended, by another session or an operator, since its connection
         // was found readable: then the stanza is neither carried out nor acknowledged (RFC 6120
         // §4.9.1.1).
@@ -57,20 +57,20 @@ impl World {
         let managed = session.rare.as_mut().and_then(|rare| rare.managed.as_mut());
         let custody = managed.filter(|_| stanza.kind() != Kind::Other).map(|managed| managed.ledger.count());
         debug_assert!(
-            session.is_busy() || session.rare.as_ref().is_none_or(|rare| rare.lane.queue.is_empty()),
-            "what waits in a lane waits for something"
+            session.is_busy() || session.rare.as_ref().is_none_or(|rare| rare.backlog.queue.is_empty()),
+            "what waits in a backlog waits for something"
         );
         if !session.is_busy() {
             self.in_custody(custody, |world| world.handle(link, stanza));
             return Intake::Open;
         }
-        let lane = &mut session.rare().lane;
-        let before = lane.queue.len();
-        lane.bytes += stanza.bytes().len();
-        lane.queue.push_back((stanza.bytes().into(), custody));
-        debug_assert!(lane.bytes > 0 && lane.waiting > 0, "what waits has a reason");
-        let is_full = lane.bytes >= limit && !lane.paused;
-        lane.paused |= is_full;
+        let backlog = &mut session.rare().backlog;
+        let before = backlog.queue.len();
+        backlog.bytes += stanza.bytes().len();
+        backlog.queue.push_back((stanza.bytes().into(), custody));
+        debug_assert!(backlog.bytes > 0 && backlog.waiting > 0, "what waits has a reason");
+        let is_full = backlog.bytes >= limit && !backlog.paused;
+        backlog.paused |= is_full;
         if self.is_tracing() {
             self.sight_sent(link, stanza, Step::Waits, || {
                 format!("an earlier stanza of this session waits for the store, and so do {before} others after it")
@@ -125,17 +125,17 @@ impl World {
     }
 
     /// Ends a session because of its input: later input is ignored, even if it already waits in the
-    /// lane (RFC 6120 §4.9.1.1).
+    /// backlog (RFC 6120 §4.9.1.1).
     pub(crate) fn end_stream(&mut self, link: Link, error: StreamError, text: &'static str) {
-        self.empty_lane(link);
+        self.drop_backlog(link);
         self.close(link, error, text);
     }
 
-    /// Drops the stanzas that wait in the lane of a session that is ending.
-    pub(crate) fn empty_lane(&mut self, link: Link) {
+    /// Drops the stanzas that wait in the backlog of a session that is ending.
+    pub(crate) fn drop_backlog(&mut self, link: Link) {
         if let Some(rare) = self.at_mut(link).and_then(|session| session.rare.as_mut()) {
-            let dropped = std::mem::take(&mut rare.lane.queue);
-            rare.lane.bytes = 0;
+            let dropped = std::mem::take(&mut rare.backlog.queue);
+            rare.backlog.bytes = 0;
             if let Some(managed) = &mut rare.managed {
                 managed.ledger.take_back(dropped.iter().filter(|(_, custody)| custody.is_some()).count() as u32);
             }

@@ -18,7 +18,7 @@ pub struct Iq {
     pub set: bool,
     /// The first child element of the request; any further ones are ignored.
     pub payload: Element,
-    /// The session that asks, if it is on this shard. Its lane can be held.
+    /// The session that asks, if it is on this shard. Its backlog can be held.
     pub origin: Option<SessionRef>,
     /// The bytes of the stanza that contained the request; while the request waits, it takes at
     /// least as much memory.

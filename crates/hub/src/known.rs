@@ -39,7 +39,7 @@ impl World {
         }
         let roster = self.stores.rosters.get(account.as_ref());
         let account = account.to_bare();
-        self.wait_in_lane(session, roster, move |world, roster| {
+        self.wait_in_order(session, roster, move |world, roster| {
             let loaded = roster.map(|roster| {
                 if let Some(at_hand) = world.at_hand_mut(account.as_ref()) {
                     at_hand.roster = Some(Box::new(known_items(roster)));
@@ -69,7 +69,7 @@ impl World {
             then(world, loaded);
         };
         match session {
-            Some(session) => self.wait_in_lane(session, roster, go_on),
+            Some(session) => self.wait_in_order(session, roster, go_on),
             None => self.wait(roster, go_on),
         }
     }

@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! * A stanza is handled when the world has taken it, even if it still waits in the session's
-//!   lane: a session that has lost its connection finishes its lane.
+//!   backlog: a session that has lost its connection finishes its backlog.
 //! * An acknowledgement is true: a stanza is counted in `<a/>` only when the store has everything
 //!   that it led to, on whatever shard ([`crate::custody`]). If nothing waits for the store, the
 //!   reply is sent at once; otherwise requests that arrive meanwhile get one reply together. A
@@ -417,7 +417,7 @@ impl World {
     /// Returns whether reading from a session has to wait until [`Event::Resume`].
     pub fn is_paused(&self, link: Link) -> bool {
         let rare = self.session_at(link).and_then(|session| session.rare.as_ref());
-        rare.is_some_and(|rare| rare.lane.paused)
+        rare.is_some_and(|rare| rare.backlog.paused)
     }
 
     /// Remembers the count of a session when it ends.

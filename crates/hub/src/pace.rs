@@ -4,7 +4,7 @@
 //! # Invariants
 //! - None of them ends a session, however many there are and however slowly the client reads.
 //! - Everything for it is loaded in portions: the next when the session has taken the last.
-//!   Nothing else waits for it meanwhile, except code that asks to (a lane).
+//!   Nothing else waits for it meanwhile, except code that asks to (a backlog).
 
 use rookery_base::one_shot;
 use rookery_fanout::{Link, Packet, PushOutcome, To};
@@ -42,10 +42,10 @@ impl World {
 
     /// Runs `then` as [`World::when_room`] does, for a request of the session: its later stanzas
     /// wait meanwhile.
-    pub fn when_room_in_lane(&mut self, session: SessionRef, then: impl FnOnce(&mut World) + 'static) {
+    pub fn when_room_in_order(&mut self, session: SessionRef, then: impl FnOnce(&mut World) + 'static) {
         let (completer, room) = one_shot::<()>();
         self.outboxes.when_room(session.link, move || completer.complete(()));
-        self.wait_in_lane(session, room, move |world, room| {
+        self.wait_in_order(session, room, move |world, room| {
             if room.is_ok() && world.session(session).is_some() {
                 then(world);
             }

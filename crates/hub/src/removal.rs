@@ -98,8 +98,8 @@ impl World {
     /// retired](World::retire).
     pub fn end_sessions_of_removed(&mut self, account: &Jid) {
         for link in self.links_of(account.as_ref()) {
-            // Stanzas waiting in a session's lane would send requests to contacts whose replies the
-            // next owner of the name gets.
+            // Stanzas waiting in a session's backlog would send requests to contacts whose replies
+            // the next owner of the name gets.
             self.end_stream(link, StreamError::NotAuthorized, "the account was removed");
         }
     }
@@ -124,7 +124,7 @@ impl World {
         else {
             return;
         };
-        self.empty_lane(session.link);
+        self.drop_backlog(session.link);
         if let Some(found) = self.at_mut(session.link) {
             found.ending = true;
         }

@@ -19,8 +19,8 @@ use crate::settings::RosterLimits;
 impl World {
     /// Handles a roster get or set of an account's own session.
     pub(crate) fn roster(&mut self, iq: Iq) {
-        // Sessions only ask about their own account. A request without a session has no lane that
-        // could be held.
+        // Sessions only ask about their own account. A request without a session has no backlog
+        // that could be held.
         let Some(session) = iq.origin else { return self.reply_error(&iq, Condition::ServiceUnavailable) };
         if iq.payload.name() != "query" {
             return self.reply_error(&iq, Condition::BadRequest);
@@ -42,7 +42,7 @@ impl World {
         }
         // A roster is large, and a client may request it as often as it likes, so it gets one only
         // when it has read the previous one.
-        self.when_room_in_lane(session, move |world| world.give_roster(session, iq));
+        self.when_room_in_order(session, move |world| world.give_roster(session, iq));
     }
 
     fn give_roster(&mut self, session: SessionRef, iq: Iq) {
@@ -52,10 +52,10 @@ impl World {
         let owner = iq.to.clone();
         let whole = move |world: &mut World, iq: Iq| {
             let roster = world.stores.rosters.get(iq.to.as_ref());
-            world.wait_in_lane(session, roster, move |world, roster| world.roster_result(session, &iq, roster));
+            world.wait_in_order(session, roster, move |world, roster| world.roster_result(session, &iq, roster));
         };
         let Some(version) = known else { return whole(self, iq) };
-        self.wait_in_lane(session, rosters.since(owner.as_ref(), version), move |world, changes| match changes {
+        self.wait_in_order(session, rosters.since(owner.as_ref(), version), move |world, changes| match changes {
             Ok(Some(changes)) => {
                 world.roster_reply(session, iq.result());
                 world.push_changes(session, changes, &iq.to);
@@ -88,7 +88,7 @@ impl World {
             return;
         }
         let (changes, owner) = (self.stores.rosters.since(owner.as_ref(), version), owner.clone());
-        self.wait_in_lane(session, changes, move |world, changes| match changes {
+        self.wait_in_order(session, changes, move |world, changes| match changes {
             Ok(Some(changes)) => world.push_changes(session, changes, &owner),
             // The client would have to ask for the roster again, and only a new session can tell it
             // so.
@@ -231,7 +231,7 @@ impl World {
             }
         };
         match session {
-            Some(session) => self.wait_in_lane(session, changed, then),
+            Some(session) => self.wait_in_order(session, changed, then),
             None => self.wait(changed, then),
         }
     }

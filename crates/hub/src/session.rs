@@ -72,7 +72,7 @@ pub(crate) struct Rare {
     /// The addresses that were sent directed presence (RFC 6121 §4.6.3).
     pub directed: BTreeSet<Jid>,
     /// Stanzas that wait behind one that is not finished.
-    pub lane: SessionLane,
+    pub backlog: SessionBacklog,
     /// Stream management, where it is on.
     pub managed: Option<Box<crate::managed::ManagedSession>>,
     /// The name of the client, kept after its presence is gone.
@@ -92,12 +92,12 @@ fn client_of(presence: &Packet) -> Option<String> {
 const MOST_OF_NAME: usize = 60;
 
 impl Rare {
-    /// Returns whether it holds anything but a lane that has run empty.
+    /// Returns whether it holds anything but a backlog that has run empty.
     pub fn is_needed(&self) -> bool {
         self.lang.is_some()
             || !self.directed.is_empty()
             || self.managed.is_some()
-            || self.lane.throttled
+            || self.backlog.throttled
             || self.client.is_some()
     }
 }
@@ -105,7 +105,7 @@ impl Rare {
 /// Rule five: nothing overtakes. While `waiting` is not zero, later stanzas of the session queue
 /// here.
 #[derive(Debug, Default)]
-pub(crate) struct SessionLane {
+pub(crate) struct SessionBacklog {
     pub waiting: u32,
     pub queue: VecDeque<(Box<[u8]>, Option<Custody>)>,
     pub bytes: usize,
@@ -148,7 +148,7 @@ impl Session {
     }
 
     pub(crate) fn is_busy(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.lane.waiting > 0)
+        self.rare.as_ref().is_some_and(|rare| rare.backlog.waiting > 0)
     }
 }
 

@@ -28,7 +28,7 @@ pub struct Settings {
     /// Bounds of a session's outbox.
     pub outbox: OutboxLimits,
     /// Bytes of stanzas that may wait behind one that is not finished, before reading pauses.
-    pub lane_bytes: usize,
+    pub backlog_bytes: usize,
     /// True if the stages of a multicast are measured.
     pub profile: bool,
     /// Addresses that one session may have sent directed presence to (RFC 6121 §4.6).
@@ -149,7 +149,7 @@ impl Default for Settings {
             conflict: Conflict::EndOlder,
             roster: RosterLimits::default(),
             outbox: OutboxLimits::default(),
-            lane_bytes: 256 * 1024,
+            backlog_bytes: 256 * 1024,
             profile: false,
             max_directed: 1000,
             rate: Rate::default(),

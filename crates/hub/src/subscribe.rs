@@ -39,7 +39,7 @@ impl World {
         let Some(session) = self.reference(link) else { return };
         let changed =
             self.change(&owner, &contact, SubscriptionEvent { direction: Direction::Out, type_, stanza: Vec::new() });
-        self.wait_in_lane(session, changed, move |world, changed| match changed {
+        self.wait_in_order(session, changed, move |world, changed| match changed {
             Ok(changed) => world.subscription_sent(&packet, &owner, &contact, &changed),
             Err(error) => {
                 world.store_failed("changing a subscription", &owner, &error);
@@ -152,7 +152,7 @@ impl World {
             return;
         }
         let pending = self.stores.rosters.pending_in(owner.as_ref(), None, PORTION);
-        self.wait_in_lane(session, pending, move |world, pending| world.show_portion(session, owner, pending));
+        self.wait_in_order(session, pending, move |world, pending| world.show_portion(session, owner, pending));
     }
 
     /// Gives a session some of the requests, and loads the next when it has read them.

@@ -11,7 +11,7 @@
 //! * A future that is ready at once joins the end of the list of those that were woken, so it
 //!   cannot overtake another.
 //! * A continuation runs in the custody of the stanza that asked for it ([`crate::custody`]).
-//! * While a continuation of a session is outstanding, the session's lane holds back its later
+//! * While a continuation of a session is outstanding, the session's backlog holds back its later
 //!   stanzas (`ARCHITECTURE.md`, rule 5).
 
 use std::any::type_name;
@@ -107,14 +107,14 @@ impl World {
     }
 
     /// Runs `then` as [`World::wait`] does; until then the session's later stanzas wait in its
-    /// lane.
-    pub fn wait_in_lane<P: Future + Unpin + 'static>(
+    /// backlog.
+    pub fn wait_in_order<P: Future + Unpin + 'static>(
         &mut self,
         session: SessionRef,
         pending: P,
         then: impl FnOnce(&mut World, P::Output) + 'static,
     ) {
-        let held = self.hold_lane(session);
+        let held = self.hold_backlog(session);
         debug_assert!(
             held.is_none() || self.session(session).is_some_and(|session| session.is_busy()),
             "what a session sends now waits"
@@ -122,10 +122,10 @@ impl World {
         self.spawn(held.map(|()| session), pending, then, Some(Since::now()));
     }
 
-    /// Makes a session's later stanzas wait in its lane, until `World::lane_done`. Returns `None`
-    /// if the session is gone.
-    pub(crate) fn hold_lane(&mut self, session: SessionRef) -> Option<()> {
-        self.session_mut(session).map(|session| session.rare().lane.waiting += 1)
+    /// Makes a session's later stanzas wait in its backlog, until `World::backlog_done`. Returns
+    /// `None` if the session is gone.
+    pub(crate) fn hold_backlog(&mut self, session: SessionRef) -> Option<()> {
+        self.session_mut(session).map(|session| session.rare().backlog.waiting += 1)
     }
 
     fn spawn<P: Future + Unpin + 'static>(
@@ -159,7 +159,7 @@ impl World {
             let Task { job, session, custody, .. } = self.waiting.tasks.remove(task);
             self.in_custody(custody, |world| job.finish(world, session));
             if let Some(session) = session {
-                self.lane_done(session);
+                self.backlog_done(session);
             }
         }
         !woken.is_empty()

@@ -30,12 +30,12 @@ impl World {
     pub(crate) fn throttle(&mut self, link: Link, wait_ms: u64) -> Intake {
         let Some(session) = self.reference(link) else { return Intake::Open };
         let Some(found) = self.session_mut(session) else { return Intake::Open };
-        let lane = &mut found.rare().lane;
-        if lane.throttled {
+        let backlog = &mut found.rare().backlog;
+        if backlog.throttled {
             return Intake::Open;
         }
-        lane.throttled = true;
-        lane.paused = true;
+        backlog.throttled = true;
+        backlog.paused = true;
         self.counters.throttled += 1;
         self.sight_session(link, || format!("it sends faster than allowed: nothing is read for {wait_ms} ms"));
         self.after(wait_ms, move |world| world.read_again(session));
@@ -46,9 +46,9 @@ impl World {
         let Some(found) = self.session_mut(session) else { return };
         let (is_busy, ending) = (found.is_busy(), found.ending);
         let Some(rare) = &mut found.rare else { return };
-        rare.lane.throttled = false;
+        rare.backlog.throttled = false;
         // If the session also waits for the store, the end of that wait lets it continue.
-        if is_busy || !std::mem::take(&mut rare.lane.paused) {
+        if is_busy || !std::mem::take(&mut rare.backlog.paused) {
             return;
         }
         if !rare.is_needed() {

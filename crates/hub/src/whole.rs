@@ -37,14 +37,14 @@ impl World {
         debug_assert!(user.held.as_ref().is_none_or(|held| held.holders > 0), "somebody holds what waits");
         debug_assert!(!session.gone || session.ending, "a session without its connection ends");
         let Some(rare) = &session.rare else { return };
-        let lane = &rare.lane;
-        debug_assert!(lane.queue.len() <= MOST_ASSERTED || lane.bytes == bytes(lane), "bytes of a lane");
+        let backlog = &rare.backlog;
+        debug_assert!(backlog.queue.len() <= MOST_ASSERTED || backlog.bytes == bytes(backlog), "bytes of a backlog");
         debug_assert!(!session.ending || session.gone || rare.managed.is_none() || address.is_some());
     }
 }
 
-fn bytes(lane: &crate::session::SessionLane) -> usize {
-    lane.queue.iter().map(|(stanza, _)| stanza.len()).sum()
+fn bytes(backlog: &crate::session::SessionBacklog) -> usize {
+    backlog.queue.iter().map(|(stanza, _)| stanza.len()).sum()
 }
 
 /// The number of items above which they are not checked: each check goes through all of them.

@@ -218,13 +218,13 @@ fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
         return world.reply_error(&iq, error);
     }
     let derived = password::derive(world, iq.from.as_ref(), password);
-    world.wait_in_lane(session, derived, move |world, derived| {
+    world.wait_in_order(session, derived, move |world, derived| {
         let credentials = match password::credentials_of(world, &iq.from, derived) {
             Ok(credentials) => credentials,
             Err(error) => return world.reply_error(&iq, error),
         };
         let set = world.stores.accounts.set_credentials(iq.from.bare(), credentials);
-        world.wait_in_lane(session, set, move |world, set| match set {
+        world.wait_in_order(session, set, move |world, set| match set {
             Ok(true) => {
                 world.reply_done(&iq);
                 sessions::password_changed(world, iq.from.to_bare(), Some(iq.from), |_, _| {});

@@ -50,7 +50,7 @@ pub const MUTANTS: &[Mutant] = &[
         instead: "let Some(held) = user.and_then(|user| user.held.as_mut()).filter(|_| !$on) else { return false };",
     },
     Mutant {
-        name: "lane: stanzas overtake one that waits for the store",
+        name: "backlog: stanzas overtake one that waits for the store",
         file: "crates/hub/src/inbound.rs",
         guard: "        if !session.is_busy() {\n            self.in_custody",
         instead: "        if $on || !session.is_busy() {\n            self.in_custody",

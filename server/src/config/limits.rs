@@ -18,7 +18,7 @@ pub struct ClientLimits {
     /// The limits of output that waits for a slow reader, in bytes.
     pub outbox: OutboxLimits,
     /// Bytes that one client may have sent ahead of a request that isn't answered yet.
-    pub lane_bytes: usize,
+    pub backlog_bytes: usize,
     /// Bytes that one client may send per second; 0 means no limit.
     pub rate_bytes: usize,
     /// Stanzas that one client may send per second; 0 means no limit.
@@ -44,7 +44,7 @@ impl Default for ClientLimits {
             resources_per_user: hub.max_resources,
             conflict: hub.conflict,
             outbox: OutboxLimits::default(),
-            lane_bytes: hub.lane_bytes,
+            backlog_bytes: hub.backlog_bytes,
             rate_bytes: hub.rate.bytes as usize,
             rate_stanzas: hub.rate.stanzas,
             directed_presence: hub.max_directed,

@@ -79,7 +79,7 @@ fn stanzas_are_counted() {
 /// §4: a stanza that waits for the store is handled: it will be worked off whatever becomes of the
 /// stream.
 #[test]
-fn what_waits_in_the_lane_counts() {
+fn what_waits_in_the_backlog_counts() {
     let mut scene = MobileScene::new();
     scene.romeo.send("<iq type='get' id='1'><query xmlns='jabber:iq:roster'/></iq>");
     scene.romeo.send("<r xmlns='urn:xmpp:sm:3'/>");

@@ -244,9 +244,9 @@ fn every_step_counts() {
     scene.expect_acknowledged(2);
 }
 
-/// A stanza that waits in the lane is not worked off yet.
+/// A stanza that waits in the backlog is not worked off yet.
 #[test]
-fn a_lane_is_waited_for() {
+fn a_backlog_is_waited_for() {
     let mut scene = CustodyScene::new();
     let away = scene.away(1);
     scene.held.set_flowing(false);

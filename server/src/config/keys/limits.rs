@@ -89,8 +89,8 @@ pub(super) const KEYS: &[ConfigKey] = &[
         name: "lane_bytes",
         doc: "Bytes that a client may send while one of its requests waits for storage, before the server stops\n\
               reading.",
-        set: |config, given| put(&mut config.limits.lane_bytes, given.bytes(4096..=1 << 30)),
-        show: |config| bytes(config.limits.lane_bytes),
+        set: |config, given| put(&mut config.limits.backlog_bytes, given.bytes(4096..=1 << 30)),
+        show: |config| bytes(config.limits.backlog_bytes),
     },
     ConfigKey {
         table: "limits",
