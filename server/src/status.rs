@@ -57,7 +57,7 @@ fn text(found: &Value) -> String {
         ("connections", cell("connections")),
     ];
     if let Some(since) = found["database_away_since"].as_str() {
-        lines.push(("database", format!("can't be reached since {since}; `rookery doctor` says more")));
+        lines.push(("database", format!("unreachable since {since}; `rookery doctor` says more")));
     }
     for certificate in found["certificates"].as_array().into_iter().flatten() {
         let names = texts(&certificate["names"]).join(", ");

@@ -155,7 +155,7 @@ fn describe_persistence(persistence: &str) -> Vec<(Severity, String)> {
     let failed = |name: &str| member(persistence, name) == Some("err");
     if failed("rdb_last_bgsave_status") || failed("aof_last_write_status") {
         let text =
-            "it can't write to its disk, and may take nothing more: make room there, or switch its persistence off";
+            "it can't write to its disk, and may accept nothing more: make room there, or switch its persistence off";
         return vec![(Severity::Warning, text.to_owned())];
     }
     let log = if member(persistence, "aof_enabled") == Some("1") { "on" } else { "off" };
@@ -175,7 +175,7 @@ pub(crate) async fn find_exposure(connection: &mut RedisConnection) -> Option<St
     let is_closed = ports.iter().all(|port| port.is_empty() || port == "0");
     let at = exposed_address(&addresses).filter(|_| !is_closed && !is_kept(&addresses, is_protected, is_newer))?;
     Some(format!(
-        "the cluster's Redis wants no password, and listens at {at}: anyone who reaches it there can write as any user; \
+        "the cluster's Redis requires no password, and listens at {at}: anyone who reaches it there can write as any user; \
          set `requirepass` there and the password in `redis` of [cluster], or set `bind` to 127.0.0.1"
     ))
 }
@@ -218,7 +218,10 @@ fn describe_distance(trips: &[Duration]) -> (Severity, String) {
     let text =
         format!("a round trip takes {:.2} ms (half of {}), {:.2} ms (90 %)", ms(at(50)), trips.len(), ms(at(90)));
     match at(50) > FAR {
-        true => (Severity::Warning, format!("{text}: what one node tells another waits for that; use a nearer Redis")),
+        true => (
+            Severity::Warning,
+            format!("{text}: everything that one node tells another waits for that; use a nearer Redis"),
+        ),
         false => (Severity::Note, text),
     }
 }

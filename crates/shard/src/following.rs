@@ -105,7 +105,7 @@ impl<D: Driver> Shard<D> {
         let Some(awaits) = &away.memory.awaits else { return false };
         let (asked, until_ms) = (awaits.asked, awaits.until_ms);
         let Some(reattach) = away.memory.reattach(peer, is_websocket).filter(|_| now_ms < until_ms) else {
-            debug!(link = link.0, "a connection has waited for another home in vain and is closed");
+            debug!(link = link.0, "a connection is closed, because no other home has taken up its session");
             self.lost(link);
             return false;
         };

@@ -405,7 +405,7 @@ impl Driver for RingDriver {
             self.sockets.remove(place as usize);
         } else {
             // The socket's place stays taken, so that no completion reaches another socket.
-            warn!("the kernel keeps the operations of a socket");
+            warn!("the kernel doesn't end the operations of a socket");
             (watched.input.reads, watched.output.writes, watched.input.has_ended) = (false, false, true);
         }
     }

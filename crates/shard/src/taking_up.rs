@@ -135,7 +135,7 @@ impl<D: Driver> Shard<D> {
         // it waited for the store for too long.
         let client = (reattach.session.is_inactive, reattach.kept > 0);
         if known > reattach.kept || !self.world.take_up(session, reattach.sent, client) {
-            warn!(session = %reattach.session.jid, "a connection doesn't fit to its session any more and is closed");
+            warn!(session = %reattach.session.jid, "a connection no longer matches its session and is closed");
             return None;
         }
         Some(known)
@@ -253,7 +253,7 @@ impl<D: Driver> Shard<D> {
         }
         let socket = self.connections.get(link).and_then(|connection| connection.socket.as_ref());
         if !socket.is_some_and(|socket| self.driver.has_known(socket)) {
-            warn!("a connection doesn't fit to its session any more and is closed");
+            warn!("a connection no longer matches its session and is closed");
             self.lost(link);
         }
     }

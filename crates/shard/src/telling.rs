@@ -25,7 +25,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn told_by_node(&mut self, bytes: &[u8]) {
         let (now_ms, unix_ms) = (self.timing.now_ms, self.world.time());
         if let Err(error) = self.common.gate.hear(bytes, &self.common.generation.logins, now_ms, unix_ms) {
-            warn!(%error, "the limits that another node tells of can't be read and are dropped");
+            warn!(%error, "news of another node about failed logins can't be read and is dropped");
         }
     }
 }

@@ -242,7 +242,7 @@ impl fmt::Display for StoreError {
             }
             StoreError::Away { engine, since_ms } => write!(
                 f,
-                "the database {engine} can't be reached since {}; check that its server runs and accepts connections",
+                "the database {engine} has been unreachable since {}; check that its server runs and accepts connections",
                 date::timestamp(*since_ms)
             ),
         }

@@ -115,7 +115,7 @@ impl WebShared {
     /// Remembers who has made a link. If that fails, the link is valid all the same.
     pub async fn remember_maker(&self, made: &Invitation, maker: &str) {
         if let Err(refusal) = self.wait(invitations::remember_maker(&self.stores, made, maker, now_ms())).await {
-            warn!(domain = made.domain, %refusal, "who has made a link couldn't be stored");
+            warn!(domain = made.domain, %refusal, "the author of a link couldn't be stored");
         }
     }
 

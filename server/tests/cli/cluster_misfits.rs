@@ -159,9 +159,10 @@ mod test {
         // An address that this machine doesn't have.
         nodes.redis.command(&["CONFIG", "SET", "bind", "127.0.0.1 -192.0.2.1"]);
         let closed = nodes.run(0, &["check"]);
-        assert!(!closed.out.contains("wants no password"), "the protected mode refuses others: {}", closed.out);
+        assert!(!closed.out.contains("requires no password"), "the protected mode refuses others: {}", closed.out);
         nodes.redis.command(&["CONFIG", "SET", "protected-mode", "no"]);
-        let words = "wants no password, and listens at -192.0.2.1: anyone who reaches it there can write as any user";
+        let words =
+            "requires no password, and listens at -192.0.2.1: anyone who reaches it there can write as any user";
         assert_eq!(check(&nodes, 0, "fault    redis", words), 78);
         let (first, _) = nodes.serve(0);
         assert!(first.log().contains(words));
@@ -169,7 +170,7 @@ mod test {
         let url = nodes.redis.url();
         change(&nodes, 0, &url, &url.replace("redis://", "redis://:secret@"));
         let safe = nodes.run(0, &["check"]);
-        assert!(!safe.out.contains("wants no password") && safe.out.contains("a round trip takes"), "{}", safe.out);
+        assert!(!safe.out.contains("requires no password") && safe.out.contains("a round trip takes"), "{}", safe.out);
     }
 
     pub fn nodes_reach_redis_by_a_socket() {

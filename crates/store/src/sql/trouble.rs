@@ -153,7 +153,9 @@ mod tests {
         }
         let since_ms = trouble.away_since_ms().expect("a time");
         assert_eq!(trouble.too_late(), StoreError::Away { engine, since_ms });
-        assert!(trouble.too_late().is_outage() && trouble.too_late().to_string().contains("can't be reached since 20"));
+        assert!(
+            trouble.too_late().is_outage() && trouble.too_late().to_string().contains("has been unreachable since 20")
+        );
         trouble.found(1);
         assert_eq!(trouble.away_since_ms(), Some(since_ms), "another lane lacks it");
         trouble.found(2);

@@ -133,7 +133,7 @@ fn cause(refusal: &Refusal) -> ProblemCause {
 fn unavailable(refusal: &Refusal) -> String {
     match refusal {
         Refusal::Store(StoreError::Away { since_ms, .. }) => format!(
-            "the database can't be reached since {}, and the server goes on trying; its log says more",
+            "the database has been unreachable since {}, and the server keeps trying; its log says more",
             date::timestamp(*since_ms)
         ),
         _ => "the server can't do this at the moment; see its log".to_owned(),
@@ -158,7 +158,7 @@ mod tests {
         let refusal = Refusal::Store(StoreError::Away { engine, since_ms: 1_278_803_305_000 });
         let problem = Problem::from(refusal);
         assert_eq!(problem.status, StatusCode::SERVICE_UNAVAILABLE);
-        assert!(problem.detail.contains("can't be reached since 2010-07-10T23:08:25Z"), "{}", problem.detail);
+        assert!(problem.detail.contains("has been unreachable since 2010-07-10T23:08:25Z"), "{}", problem.detail);
         assert!(!problem.detail.contains("db1"), "{}", problem.detail);
     }
 }

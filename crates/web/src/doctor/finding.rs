@@ -52,7 +52,7 @@ pub(crate) enum DoctorFact {
     Restart(ChangedKey),
     /// The disk loses these bytes an hour, and is full in this number of days.
     DiskFills(u64, u64),
-    /// The database can't be reached since this many milliseconds.
+    /// The number of milliseconds for which the database has been unreachable.
     StoreAway(u64),
     /// An operation has waited this many milliseconds for the database.
     StoreStuck(u64),
@@ -78,7 +78,7 @@ pub(crate) enum DoctorFact {
     Senders(u64),
     /// The Redis of the cluster can't be reached.
     RedisAway,
-    /// Redis doesn't take the journal of this node.
+    /// Redis doesn't accept the journal of this node.
     JournalAway,
     /// This node of the cluster is silent.
     NodeSilent(String),

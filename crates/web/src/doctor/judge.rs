@@ -88,16 +88,16 @@ fn filling(facts: &DoctorFacts) -> Option<DoctorFinding> {
 fn away(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let since_ms = facts.activity.away_since_ms?;
     let what = format!(
-        "The database can't be reached since {} ({} s); {} operations wait for it, and {} were given up since the start.",
+        "The database has been unreachable since {} ({} s); {} operations wait for it, and {} were given up since the start.",
         date::timestamp(since_ms),
         facts.now_ms.saturating_sub(since_ms) / 1000,
         facts.activity.operations,
         facts.activity.given_up,
     );
     let why =
-        "Chat between those who are connected goes on; logins, archives and messages to users who are offline fail.";
-    let remedy = "Look whether its server runs and takes connections: the log says what happens, and `rookery check` tries each host. \
-                  This server goes on trying.";
+        "Chat between those who are connected continues; logins, archives and messages to users who are offline fail.";
+    let remedy = "Check that its server is running and accepts connections: the log says what happens, and `rookery check` tries each host. \
+                  This server keeps trying.";
     let fact = DoctorFact::StoreAway(facts.now_ms.saturating_sub(since_ms));
     Some(DoctorFinding::wrong(Grade::Urgent, STORE, what, why, remedy).of(fact))
 }
@@ -149,7 +149,7 @@ fn silent_shards(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let coverage = facts.census.coverage;
     let silent = coverage.shards - coverage.answered.min(coverage.shards);
     let what = format!("{silent} of {} shards have not answered within a second.", coverage.shards);
-    let why = "Their clients wait that long, and the numbers here lack their part.";
+    let why = "Their clients wait that long, and their part is missing from the numbers here.";
     let remedy = "`rookery slow` shows what they did as soon as they continue; `rookery profile` shows it meanwhile.";
     let fact = DoctorFact::ShardsSilent(silent, coverage.shards);
     (!coverage.is_whole()).then(|| DoctorFinding::wrong(Grade::Urgent, SHARDS, what, why, remedy).of(fact))
@@ -189,7 +189,7 @@ fn judge_balance(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let what = format!("One shard takes {:.0} % of a core, the others {:.0} % each.", 100.0 * most, 100.0 * others);
     let rooms: Vec<_> = facts.rooms.iter().map(|room| format!("{} ({} sessions)", room.room, room.sessions)).collect();
     let remedy = match rooms.is_empty() {
-        true => "`rookery top --by shards` shows whether it stays so.".to_owned(),
+        true => "`rookery top --by shards` shows whether it stays that way.".to_owned(),
         false => {
             format!("The largest rooms are {}: a room stays on one shard for as long as it exists.", rooms.join(", "))
         }
@@ -212,7 +212,7 @@ fn deliveries(facts: &DoctorFacts) -> DoctorFinding {
     if copies < DELIVERY_SECONDS && letters < DELIVERY_SECONDS {
         return DoctorFinding::fine(DELIVERY, what);
     }
-    let why = "People notice from a fifth of a second on.";
+    let why = "People notice a delay of a fifth of a second.";
     let remedy =
         "`rookery slow` lists the long ticks, and `rookery top --by threads` shows whether the machine has idle cores.";
     let fact = DoctorFact::DeliverySlow(whole_ms(copies.max(letters)));
@@ -223,7 +223,7 @@ fn readers(facts: &DoctorFacts) -> DoctorFinding {
     let unread = facts.census.unread;
     let overflows = facts.census.counters.overflows;
     let what = format!(
-        "{} wait for sessions; {} sessions read slowly, {overflows} were ended for it since the start.",
+        "{} wait for sessions; {} sessions read slowly, {overflows} have been ended for that since the start.",
         ShownBytes(unread.bytes as u64),
         unread.slow_readers,
     );
@@ -271,7 +271,7 @@ fn servers(facts: &DoctorFacts) -> DoctorFinding {
     if failing.is_empty() {
         return DoctorFinding::fine(
             SERVERS,
-            format!("{} other servers and components are known; none of them fails.", known.len()),
+            format!("{} other servers and components are known; none of them is failing.", known.len()),
         );
     }
     let mut worst: Vec<_> = failing.iter().collect();
@@ -442,7 +442,7 @@ mod tests {
                     facts.activity.waiting = Duration::from_secs(4);
                     facts.activity.away_since_ms = Some(facts.now_ms - 75_000);
                 },
-                "can't be reached since 1970-01-05T03:58:45Z (75 s)",
+                "has been unreachable since 1970-01-05T03:58:45Z (75 s)",
             ),
             (
                 |facts| facts.recent = vec![WebSample { store: Some(0.5), ..WebSample::default() }],

@@ -23,29 +23,30 @@ pub(crate) fn nodes(seen: &ClusterSeen) -> Vec<DoctorFinding> {
     findings.extend(clocks.map(|(name, ms)| clock_apart(name, ms)));
     if findings.is_empty() {
         let what =
-            format!("The cluster has {} nodes; all of them are up, and Redis takes the journal.", seen.nodes.len());
+            format!("The cluster has {} nodes; all of them are up, and Redis accepts the journal.", seen.nodes.len());
         findings.push(DoctorFinding::fine(CLUSTER, what));
     }
     findings
 }
 
 fn redis_away() -> DoctorFinding {
-    let what = "The Redis of the cluster can't be reached: whatever is for accounts of other nodes waits.".into();
+    let what = "The Redis of the cluster can't be reached: messages for accounts of other nodes wait.".into();
     let why = "After half a minute senders get errors, and if a node dies meanwhile, its sessions end.";
-    let remedy = "Look whether it runs and takes connections; the log says what happens. This server goes on trying.";
+    let remedy =
+        "Check that it is running and accepts connections; the log says what happens. This server keeps trying.";
     DoctorFinding::wrong(Grade::Urgent, CLUSTER, what, why, remedy).of(DoctorFact::RedisAway)
 }
 
 fn journal_away() -> DoctorFinding {
-    let what = "Redis doesn't take the journal of this node.".into();
+    let what = "Redis doesn't accept the journal of this node.".into();
     let why = "If this node dies now, its sessions end instead of being resumed at other nodes.";
-    let remedy = "It is written again as a whole within seconds. If this stays so, look whether Redis is full (maxmemory) or read-only.";
+    let remedy = "It is written again in full within seconds. If this continues, check whether Redis is full (maxmemory) or read-only.";
     DoctorFinding::wrong(Grade::Warning, CLUSTER, what, why, remedy).of(DoctorFact::JournalAway)
 }
 
 fn node_silent(name: &str) -> DoctorFinding {
     let what = format!("Node {name} is silent.");
-    let why = "If it stays so, the other nodes take over its accounts and rooms.";
+    let why = "If it stays silent, the other nodes take over its accounts and rooms.";
     let remedy = "Start it again, or remove it with `rookery node remove` if it won't come back.";
     DoctorFinding::wrong(Grade::Urgent, CLUSTER, what, why, remedy).of(DoctorFact::NodeSilent(name.to_owned()))
 }
@@ -91,7 +92,7 @@ mod tests {
         let cases: [(Change, Grade, &str); 6] = [
             (|_| {}, Grade::Fine, "The cluster has 3 nodes"),
             (|seen| seen.has_redis = false, Grade::Urgent, "can't be reached"),
-            (|seen| seen.journal.is_kept = false, Grade::Warning, "doesn't take the journal"),
+            (|seen| seen.journal.is_kept = false, Grade::Warning, "doesn't accept the journal"),
             (|seen| seen.nodes[2].is_up = false, Grade::Urgent, "Node n3 is silent."),
             (|seen| seen.nodes[1].traffic.waiting_bytes = 8 << 20, Grade::Warning, "wait for node n2."),
             (|seen| seen.nodes[1].clock_ms = Some(-3200), Grade::Warning, "node n2 and of this one are 3 s apart"),

@@ -130,7 +130,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     much_slow: "{} event was slow in the last ten minutes. `rookery slow` lists them.|{} events were slow in the last ten minutes. `rookery slow` lists them.",
     senders_fast: "Sessions that sent too fast were slowed down {} time since startup. `[limits]` has the bounds.|Sessions that sent too fast were slowed down {} times since startup. `[limits]` has the bounds.",
     redis_away: "The Redis of the cluster can't be reached: messages for accounts of other nodes wait. Check that it is running; the log says more.",
-    journal_away: "Redis doesn't take the journal of this node: if the node died now, its sessions would end. Check whether Redis is full or read-only.",
+    journal_away: "Redis doesn't accept the journal of this node: if the node died now, its sessions would end. Check whether Redis is full or read-only.",
     node_silent: "Node {} is silent. Start it again, or remove it with `rookery node remove`.",
     node_slow: "{} wait for node {}: messages for its users are late. Check its load, that of Redis, and the network.",
     clock_apart: "The clocks of node {} and of this one are {} s apart: archives of accounts that move get wrong times. Let both follow the same source of time.",
