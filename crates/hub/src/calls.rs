@@ -48,7 +48,7 @@ pub(crate) type OfAccount = fn(&mut World, JidRef<'_>);
 pub(crate) type OfSession = fn(&mut World, Link);
 /// Saves a module's data about a session for another process, and restores it there.
 pub(crate) type Carrying = (fn(&World, Link) -> Carry, fn(&mut World, Link, Option<&[u8]>));
-/// Is called for a stanza that a session gets while its client is inactive or not connected.
+/// Hears of a stanza that a session gets while its client is inactive or not connected.
 pub(crate) type Unattended = fn(&mut World, &Packet, Link);
 /// Adds to the stream features of a domain. The registry tells which modules are on there.
 pub(crate) type FeaturesCall = fn(&Registry, &Domain) -> Vec<Built>;

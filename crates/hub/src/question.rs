@@ -34,8 +34,8 @@ use crate::waiting::{Gathering, OnGathered};
 
 /// A kind of question, which is answered on the shard that it is put to.
 ///
-/// The module that answers it declares the kind, see [`Hooks::question`](crate::Hooks::question).
-/// How large an answer may get is for the module that gives it to bound.
+/// The module that answers it declares the kind (see [`Hooks::question`](crate::Hooks::question)),
+/// and has to bound the size of its answers.
 pub trait Question: Serialize + DeserializeOwned + fmt::Debug + Clone + Send + 'static {
     /// The name of the kind, which is unique: the module's, and the question.
     const NAME: &'static str;

@@ -9,9 +9,9 @@ use crate::{Pending, StoreError};
 use rookery_observe::Histogram;
 use std::time::Duration;
 
-/// The key of a text that a process changes before and after it writes data of accounts beside a
-/// running server, as an import does. A server that has read the same text twice has missed nothing
-/// in between.
+/// The key of a text that a process changes before and after it writes data of accounts while a
+/// server is running, as an import does. A server that has read the same text twice has missed
+/// nothing in between.
 pub const WRITTEN_BESIDE: &str = "written-beside";
 
 /// The settings and lists.

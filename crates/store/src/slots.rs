@@ -85,8 +85,8 @@ pub(crate) struct Taken {
 }
 
 impl SlotQuota {
-    /// Returns the time when one more slot of some size fits beside the existing ones, which are
-    /// ordered by their expiry: `Some(0)` for at once.
+    /// Returns the time when one more slot of some size fits in addition to the existing ones,
+    /// which are ordered by their expiry: `Some(0)` for at once.
     pub(crate) fn fits_from(&self, size: u64, taken: &[Taken]) -> Option<u64> {
         let mut bytes = taken.iter().fold(size, |sum, slot| sum.saturating_add(slot.size));
         let mut files = 1 + taken.len() as u64;

@@ -87,7 +87,7 @@ fn a_database_that_stays_away_refuses_in_time_and_is_found_again<S: EngineServer
     rig.expect_waiting("romeo", &["3"]);
 }
 
-/// Stanzas of one and a half gibibytes are offered, and logins beside them, which have separate
+/// Stanzas of one and a half gibibytes are offered, and also logins, which have separate
 /// places in the queue.
 fn what_waits_for_a_database_that_is_away_is_bounded<S: EngineServer>() {
     let Some(rig) = AwayRig::<S>::start(4) else { return };

@@ -19,7 +19,7 @@ use crate::wire::Item;
 /// Plays a dialogue.
 ///
 /// # Panics
-/// Where the server deviates from it.
+/// The point in which the server deviates from it.
 pub fn play(clients: &mut [&mut Client], dialogue: &str) {
     for line in lines(dialogue) {
         let at = match line.name {

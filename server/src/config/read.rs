@@ -173,7 +173,7 @@ impl ConfigReader<'_> {
         value.span()
     }
 
-    /// Reads the keys of a domain in one table, beside tables that are read elsewhere.
+    /// Reads the keys of a domain in one table; other tables are read elsewhere.
     fn domain_keys(
         &mut self,
         domain: &mut DomainConfig,

@@ -35,12 +35,12 @@ pub struct MessageBooks {
     /// other.
     pub room: RoomBooks,
     is_room: bool,
-    /// The stanzas beside the messages.
+    /// The stanzas that aren't messages of the load.
     pub others: OtherOutcome,
 }
 
-/// The totals of presence and requests that are sent beside the messages. Requests of sessions that
-/// could not be resumed remain without a reply.
+/// The totals of presence and requests that are sent in addition to messages. Requests of sessions
+/// that could not be resumed remain without a reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct OtherOutcome {
     /// Presence stanzas that were sent to other people.

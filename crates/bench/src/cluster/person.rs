@@ -516,11 +516,11 @@ const WORD: &str = "message ";
 /// The end of a request for an acknowledgement.
 const REQUEST: &str = "sm:3'/>";
 const SEARCH: &str = "search";
-/// Begins the ids of requests beside the messages.
+/// Begins the ids of requests that are sent in addition to messages.
 const OTHER: &str = "other-";
 /// The node of the published items (XEP-0118).
 const NODE: &str = "http://jabber.org/protocol/tune";
-/// The number of messages in the pages that are read beside the messages.
+/// The number of messages in the pages of an archive that are read in addition.
 const OTHER_PAGE: usize = 20;
 /// The number of messages in a page of an archive.
 const PAGE: usize = 250;
