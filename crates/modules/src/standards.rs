@@ -125,7 +125,7 @@ What is left out of a standard is said as far as it concerns servers.
 const STREAMS_HEAD: &str = "
 # Standards of streams
 
-No module, and always there, beside RFC 6120, 6121, 7395 and 7622.
+No module, and always there, in addition to RFC 6120, 6121, 7395 and 7622.
 
 | standard | version | what |
 | --- | --- | --- |
