@@ -17,7 +17,7 @@ pub fn settle(source: &ConfigSource, config: &ServerConfig) -> Result<SystemInte
     config.io.settle().map_err(|error| {
         let name = config.io.name();
         ConfigError::because(format!(
-            "{}: {KEY}: this system refuses {name}, or has none: {error}; \"auto\" uses what there is",
+            "{}: {KEY}: this system refuses {name}, or has none: {error}; \"auto\" uses what is available",
             place(source, &Environment::of_process())
         ))
     })

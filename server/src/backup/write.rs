@@ -59,7 +59,7 @@ pub fn backup(source: &ConfigSource, file: &Path, shown: ShownAs) -> Result<(), 
 fn stream(source: &ConfigSource, config: &ServerConfig, shown: ShownAs) -> Result<(), CommandFailure> {
     if io::stdout().is_terminal() {
         return Err(CommandFailure::Failed(
-            "a backup is nothing to read at a terminal: lead it to a file or a program, as in \
+            "a backup can't be shown at a terminal: redirect it to a file or a program, as in \
              `rookery backup - | ssh host 'cat > rookery.tar.gz'`"
                 .to_owned(),
         ));

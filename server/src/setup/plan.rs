@@ -91,8 +91,8 @@ impl SetupPlan {
             Ok(_) => {
                 let options = self.options();
                 return Err(CommandFailure::Failed(format!(
-                    "{file} is there already and stays as it is: a server has been set up. `rookery check{options}` looks it over; for \
-                     {domain} besides, add it to `domains` there; to begin again, move the file away"
+                    "{file} already exists and is left alone: a server has been set up. `rookery check{options}` checks it; for \
+                     {domain} as well, add it to `domains` there; to begin again, move the file away"
                 )));
             }
         }

@@ -94,7 +94,7 @@ fn make(
     let made = wait(invitations::make(&database.stores, wanted, days, clock::now() * 1000))??;
     let maker = rookery_web::control::own_name();
     if let Err(error) = wait(invitations::remember_maker(&database.stores, &made, &maker, clock::now() * 1000)) {
-        eprintln!("rookery: who has made the link couldn't be stored: {error}");
+        eprintln!("rookery: the author of the link couldn't be stored: {error}");
     }
     Ok(made)
 }

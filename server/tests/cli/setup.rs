@@ -183,7 +183,7 @@ fn a_server_is_set_up_once() {
     assert!(said.contains("rookery user invite chat.example.org --data-dir data"), "{said}");
     assert!(said.contains("█"), "there is a code for phones:\n{said}");
 
-    setup(&rig, &dns, &[]).expect_failure(1, "data/rookery.toml is there already and stays as it is");
+    setup(&rig, &dns, &[]).expect_failure(1, "data/rookery.toml already exists and is left alone");
     assert_eq!(fs::read_to_string(rig.path("data/rookery.toml")).expect("the same"), text);
 }
 
