@@ -237,6 +237,11 @@ impl UserDevice {
         matches!(self.stage, DeviceStage::Ready)
     }
 
+    /// Returns whether its session counts stanzas (XEP-0198 §4).
+    pub fn is_managed(&self) -> bool {
+        self.managed.as_ref().is_some_and(|managed| managed.counts)
+    }
+
     /// Returns whether it may come back to its session if its connection breaks.
     pub fn can_resume(&self) -> bool {
         self.managed.as_ref().is_some_and(|managed| managed.id.is_some())
@@ -412,9 +417,11 @@ impl UserDevice {
         if let Some(session) = self.session.take() {
             book.sessions[session].is_over = true;
             // With stream management, stanzas for the session are counted; without it, it is
-            // unknown which of them arrived.
+            // unknown which of them arrived. A dead node's journal lacks sessions that can't be
+            // resumed.
             book.sessions[session].was_cut = true;
-            book.sessions[session].is_leaky |= !self.managed.as_ref().is_some_and(|managed| managed.counts);
+            let counts = self.managed.as_ref().is_some_and(|managed| managed.counts);
+            book.sessions[session].is_leaky |= !counts || !self.plan.resumes && book.node_deaths > 0;
         }
         self.managed = None;
         self.asked.clear();

@@ -5,6 +5,7 @@
 //! written to its clients, and neither the archives nor the clients have all of these messages. A
 //! node that is to leave may be the last to learn that.
 
+use crate::device::UserDevice;
 use crate::event::{SimulatedEvent, SimulatedEventKind};
 use crate::run::SimulatedRun;
 
@@ -167,6 +168,7 @@ impl SimulatedRun {
                 device.act(&SimulatedEvent { what, who: 0, a: 0, b: 0 }, &self.people, &mut self.book);
             }
         }
+        self.write_unread(node, usize::from(of_nothing));
         for round in 0..LAST_ROUNDS {
             if round == COMES_BACK_ROUND {
                 self.come_back(node);
@@ -175,6 +177,28 @@ impl SimulatedRun {
             while self.nodes.run_store(0) {}
             for device in self.devices.iter_mut().filter(|device| device.node == node) {
                 device.read(usize::MAX, &mut self.book);
+            }
+        }
+    }
+
+    /// Makes clients of a node whose sessions can't be resumed write to some whose sessions can, and
+    /// which read nothing for now. The writers are told at once what is handled, since no journal
+    /// has their sessions: but not before the journal has what they have written.
+    fn write_unread(&mut self, node: usize, choice: usize) {
+        let here = |device: &UserDevice| device.node == node && device.is_ready();
+        let readers = (0..self.devices.len()).filter(|at| here(&self.devices[*at]) && self.devices[*at].can_resume());
+        let readers: Vec<usize> = readers.collect();
+        let mut next = readers.iter().copied().cycle().skip(choice);
+        for writer in 0..self.devices.len() {
+            let device = &self.devices[writer];
+            let Some(reader) = next.next().filter(|_| here(device) && device.is_managed() && !device.can_resume())
+            else {
+                continue;
+            };
+            self.devices[reader].reads = false;
+            for (what, b) in [(SimulatedEventKind::ChatFull, 5 * (writer % 2)), (SimulatedEventKind::Acknowledge, 0)] {
+                let event = SimulatedEvent { what, who: writer, a: reader, b };
+                self.devices[writer].act(&event, &self.people, &mut self.book);
             }
         }
     }

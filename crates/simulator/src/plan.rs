@@ -47,8 +47,10 @@ pub struct RunPlan {
 pub struct DevicePlan {
     /// The number of the account that it belongs to.
     pub account: usize,
-    /// True if it uses stream management (XEP-0198) and resumes its session.
+    /// True if it uses stream management (XEP-0198).
     pub is_managed: bool,
+    /// True if it resumes its session, given stream management.
+    pub resumes: bool,
     /// The way in which it logs in.
     pub login: PlannedLogin,
     /// The mechanism for its password, if that is not PLAIN.
@@ -280,6 +282,9 @@ impl RunPlan {
             let of_bosh = self.devices.iter_mut().filter(|device| device.way == LoginWay::Bosh);
             of_bosh.for_each(|device| device.way = LoginWay::Tcp);
         }
+        // No journal has a session that can't be resumed, so its client is told at once what is
+        // handled.
+        self.devices.iter_mut().for_each(|device| device.resumes = draw.percent(75));
     }
 
     /// Adds a peer to the run, with its events in place of a fifth of the others.
@@ -306,6 +311,7 @@ impl DevicePlan {
         Self {
             account,
             is_managed: draw.percent(70),
+            resumes: true,
             login: [PlannedLogin::Plain, PlannedLogin::Scram, PlannedLogin::Sasl2, PlannedLogin::Bind2]
                 [draw.weighted(&[50, 15, 15, 20])],
             scram: Mechanism::ScramSha256,

@@ -103,7 +103,7 @@ impl UserDevice {
         let agent = format!("<user-agent id='{}/{}'/>", self.bare, self.own_resource);
         let resume = self.resumable().map(|(id, handled)| resume(&id, handled)).unwrap_or_default();
         let enable = |wanted: bool, what: &'static str| if wanted { what } else { "" };
-        let managed = enable(self.plan.is_managed, "<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
+        let managed = if self.plan.is_managed { self.enable() } else { String::new() };
         let carbons = enable(self.plan.carbons, "<enable xmlns='urn:xmpp:carbons:2'/>");
         let bind = match self.plan.login {
             plan::PlannedLogin::Bind2 => format!("<bind xmlns='{}'><tag>T</tag>{managed}{carbons}</bind>", ns::BIND2),
@@ -213,13 +213,19 @@ impl UserDevice {
         self.stage = DeviceStage::Ready;
         self.session = Some(book.open(self.index, self.plan.account, self.plan.is_managed));
         if self.plan.is_managed {
-            self.write(&format!("<enable xmlns='{}' resume='true'/>", ns::SM), book);
+            self.write(&self.enable(), book);
             self.managed = Some(ManagedState::default());
         }
         if self.plan.carbons {
             self.ask("carbons", "set", None, "<enable xmlns='urn:xmpp:carbons:2'/>", book);
         }
         self.begin_session(book);
+    }
+
+    /// Returns the request for stream management (XEP-0198 §3).
+    fn enable(&self) -> String {
+        let resume = if self.plan.resumes { " resume='true'" } else { "" };
+        format!("<enable xmlns='{}'{resume}/>", ns::SM)
     }
 
     fn begin_session(&mut self, book: &mut Book) {
