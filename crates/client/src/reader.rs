@@ -1,5 +1,8 @@
 //! Cuts the bytes of a stream into its header, its elements and its end.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
 use rookery_xml::header::{self, Header};
 use rookery_xml::{Element, Fault, Limits, Scan, Scanner, Stanza, ns, slow};
 
@@ -61,17 +64,57 @@ impl StreamReader {
             Scan::Stanza(len) => (len, Some(StreamItem::Element(Element::read(&self.scanner.stanza(input))))),
             Scan::Rare(len) => {
                 let bytes = input.get(..len).unwrap_or_default();
-                let canonical = slow::canonical(bytes, ns::CLIENT, &self.prefixes)?;
-                // The writer repeats the declarations of the stream's header in the element, which
-                // takes more space.
-                let limits = Limits { bytes: usize::MAX, ..self.limits };
-                (len, Some(StreamItem::Element(Element::read(&Stanza::parse(&canonical, &limits)?))))
+                (len, Some(StreamItem::Element(self.rare(bytes)?)))
             }
         };
         self.scanner.reset();
         Ok(Some(found))
     }
+
+    /// Reads an element that uses prefixes of the header, or other parts of XML that are rare.
+    fn rare(&self, bytes: &[u8]) -> Result<Element, Fault> {
+        if let Some(known) = find_known(bytes, &self.prefixes, &self.limits) {
+            return Ok(known);
+        }
+        let canonical = slow::canonical(bytes, ns::CLIENT, &self.prefixes)?;
+        // The writer repeats the declarations of the stream's header in the element, which takes
+        // more space.
+        let limits = Limits { bytes: usize::MAX, ..self.limits };
+        let element = Element::read(&Stanza::parse(&canonical, &limits)?);
+        if element.is("features", ns::STREAMS) && bytes.len() <= MOST_KNOWN_BYTES {
+            KNOWN.with_borrow_mut(|all| {
+                all.truncate(MOST_KNOWN - 1);
+                let (bytes, prefixes) = (bytes.to_vec(), self.prefixes.clone());
+                all.push_front(KnownElement { bytes, prefixes, limits: self.limits, element: element.clone() });
+            });
+        }
+        Ok(element)
+    }
 }
+
+/// Features of a stream that were read before.
+struct KnownElement {
+    bytes: Vec<u8>,
+    prefixes: Vec<(String, String)>,
+    limits: Limits,
+    element: Element,
+}
+
+thread_local! {
+    /// The last features that this thread has read. A server offers the same to all clients, and
+    /// reading them took a twelfth of the time of those that log in a lot.
+    static KNOWN: RefCell<VecDeque<KnownElement>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// Returns features if they were read before, after a header with the same declarations.
+fn find_known(bytes: &[u8], prefixes: &[(String, String)], limits: &Limits) -> Option<Element> {
+    let is_it = |known: &&KnownElement| known.bytes == bytes && known.prefixes == prefixes && known.limits == *limits;
+    KNOWN.with_borrow(|all| all.iter().find(is_it).map(|known| known.element.clone()))
+}
+
+/// The number of features that a thread remembers, and the most bytes of each.
+const MOST_KNOWN: usize = 16;
+const MOST_KNOWN_BYTES: usize = 8 << 10;
 
 #[cfg(test)]
 mod tests {
