@@ -11,13 +11,15 @@ use siphasher::sip::SipHasher13;
 use crate::agreed::AgreedSettings;
 use crate::clocks::FAR_APART_MS;
 use crate::members::{JoinedMember, MemberNotes, MemberRow};
-use crate::placement;
+use crate::placement::{self, NodeWeights};
 use crate::wire::NodeProcess;
 
 /// The nodes, this one first. A known node keeps its place, so that hops stay the same ([`View`]).
 #[derive(Debug)]
 pub struct NodeTable {
     places: Vec<NodePlace>,
+    /// The hash of the homes in use, as all nodes that use them compute it.
+    homes: u64,
     /// The latest time of day, by its own clock, at which a process may have acted whose homes are
     /// elsewhere now, in milliseconds since 1970.
     floor_ms: u64,
@@ -26,6 +28,7 @@ pub struct NodeTable {
 #[derive(Debug)]
 struct NodePlace {
     name: String,
+    weights: NodeWeights,
     row: MemberRow,
     /// False once the node has been removed, or has come back with a different number of shards.
     is_member: bool,
@@ -43,6 +46,10 @@ pub enum Update {
 }
 
 impl NodePlace {
+    fn new(name: String, row: MemberRow) -> Self {
+        Self { weights: NodeWeights::of(&name), name, row, is_member: true }
+    }
+
     fn process(&self) -> NodeProcess {
         NodeProcess { node: self.row.number, incarnation: self.row.incarnation }
     }
@@ -61,7 +68,9 @@ impl NodePlace {
 impl NodeTable {
     /// Returns the table of a node that doesn't know other nodes yet.
     pub fn new(name: String, row: MemberRow) -> Self {
-        Self { places: vec![NodePlace { name, row, is_member: true }], floor_ms: 0 }
+        let mut table = Self { places: vec![NodePlace::new(name, row)], homes: 0, floor_ms: 0 };
+        table.homes = table.name_of_homes();
+        table
     }
 
     /// Returns the table of a joining node, with the rows that it found before. Nodes in these rows
@@ -194,9 +203,10 @@ impl NodeTable {
             };
             match self.places.iter_mut().find(was_there) {
                 Some(place) => (place.row, place.is_member) = (row, true),
-                None => self.places.push(NodePlace { name, row, is_member: true }),
+                None => self.places.push(NodePlace::new(name, row)),
             }
         }
+        self.homes = self.name_of_homes();
         if is_same { Update::Same } else { Update::Changed(gone) }
     }
 
@@ -219,23 +229,20 @@ impl NodeTable {
             shards: place.row.shards.max(1),
             letters: place.row.letters.newest,
         };
-        let members: Vec<(usize, &str)> = self.members().collect();
-        let owners: Vec<usize> = (0..SLOTS)
-            .map(|slot| {
-                let owner = placement::owner(slot, members.iter().map(|(_, name)| *name));
-                members.get(owner).map_or(0, |(at, _)| *at)
-            })
-            .collect();
-        let view = View::among(self.places.iter().map(member).collect(), |slot| owners.get(slot).copied().unwrap_or(0));
+        let members: Vec<(usize, &NodePlace)> = self.members().collect();
+        let weighed: Vec<_> = members.iter().map(|(_, place)| (&*place.name, &place.weights)).collect();
+        let owners = placement::owners(&weighed);
+        let place_of = |slot: usize| members.get(*owners.get(slot)?).map(|(at, _)| *at);
+        let view = View::among(self.places.iter().map(member).collect(), |slot| place_of(slot).unwrap_or_default());
         let absent = self.places.iter().filter(|place| !place.is_member).map(member).collect();
         let journals_from = self.places.first().map_or(0, |own| own.row.journals_from);
-        view.with_name(self.name_of_homes(), absent).with_journals_from(journals_from).not_before(self.floor_ms)
+        view.with_name(self.homes, absent).with_journals_from(journals_from).not_before(self.floor_ms)
     }
 
     /// Returns a text that is the same on all nodes that use the same homes, in the same
     /// processes.
     pub fn digest(&self) -> String {
-        format!("{:016x}", self.name_of_homes())
+        format!("{:016x}", self.homes)
     }
 
     fn name_of_homes(&self) -> u64 {
@@ -260,11 +267,10 @@ impl NodeTable {
     }
 
     /// Returns the nodes that have homes: those that stay or, if none does, all.
-    fn members(&self) -> impl Iterator<Item = (usize, &str)> {
+    fn members(&self) -> impl Iterator<Item = (usize, &NodePlace)> {
         let any_stays = self.places.iter().any(|place| place.is_member && !place.row.leaves);
         let has_homes = move |place: &NodePlace| place.is_member && !(any_stays && place.row.leaves);
-        let places = self.places.iter().enumerate().filter(move |(_, place)| has_homes(place));
-        places.map(|(at, place)| (at, place.name.as_str()))
+        self.places.iter().enumerate().filter(move |(_, place)| has_homes(place))
     }
 }
 

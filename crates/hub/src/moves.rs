@@ -156,17 +156,20 @@ impl World {
     /// Returns whether a coming view moves homes from one living process to another. If so, no
     /// shard uses the view before the sessions that leave have come to rest.
     pub fn has_parting_by(&self, coming: &View) -> bool {
+        if self.people.moves.is_none() {
+            return false;
+        }
         let before = &self.here.view;
+        // There are many more slots than shards.
+        let stations = |view: &View| (0..view.hops()).map(|hop| view.station(hop)).collect::<Vec<_>>();
+        let (stations_before, stations_coming) = (stations(before), stations(coming));
+        let of = |stations: &[Option<Station>], hop: usize| stations.get(hop).copied().flatten();
         let moved = (0..SLOTS).filter_map(|slot| {
-            let [from, to] = [before, coming].map(|view| view.station(view.home(slot)));
-            from.filter(|_| from != to)
+            let from = of(&stations_before, before.home(slot));
+            from.filter(|_| from != of(&stations_coming, coming.home(slot)))
         });
-        let (mut any, mut all_live) = (false, true);
-        moved.for_each(|from| {
-            any = true;
-            all_live &= coming.is_present(from.node, from.incarnation);
-        });
-        self.people.moves.is_some() && any && all_live
+        let moved: BTreeSet<Station> = moved.collect();
+        !moved.is_empty() && moved.iter().all(|from| coming.is_present(from.node, from.incarnation))
     }
 
     /// Returns whether, on all other shards that are still heard from, the sessions that leave by a
