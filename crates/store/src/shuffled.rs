@@ -84,6 +84,11 @@ impl<T> ShuffledWaiting<T> {
     /// Takes one of the operations that may be next, out of the oldest hundred; `None` if no
     /// operation waits.
     pub fn take_next(&mut self) -> Option<T> {
+        if self.operations.len() == 1 {
+            // Most often one waits, for which no list is needed.
+            self.sequence.below(1);
+            return self.operations.pop().map(|(_, operation)| operation);
+        }
         let is_next = |at: &usize| {
             let (before, rest) = self.operations.split_at(*at);
             rest.first().is_some_and(|(own, _)| before.iter().all(|(other, _)| !own.waits_for(other)))
