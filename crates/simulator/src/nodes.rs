@@ -400,8 +400,6 @@ impl SimulatedNodes {
     /// Advances the clock of all processes, while none of them does any work.
     pub fn move_clock(&mut self, now_ms: u64) {
         if let Some(shared) = &self.shared {
-            // Only running processes renew their leases in the meantime.
-            self.list.iter_mut().filter_map(SimNode::agent).for_each(|agent| agent.renew());
             shared.redis.borrow_mut().set_now(now_ms);
             shared.now_ms.set(now_ms);
         }
@@ -409,6 +407,7 @@ impl SimulatedNodes {
             node.server.move_clock(now_ms);
             node.store.pass(now_ms);
         }
+        // Only running processes have renewed their leases in the meantime.
         self.list.iter_mut().filter_map(SimNode::agent).for_each(|agent| agent.renew());
     }
 

@@ -40,10 +40,10 @@ pub(crate) fn come_to_rest(run: &mut SimulatedRun) {
     run.nodes.linger_no_more();
     // In this time slow clients get their output, and operations are done that waited for an
     // unavailable store.
-    run.pass(MINUTE_MS);
+    run.pass_in(STRIDES, MINUTE_MS);
     gather(run);
     // In this time sessions end that no client resumed.
-    run.pass(RESUMABLE_MS);
+    run.pass_in(STRIDES, RESUMABLE_MS);
     gather(run);
     let checks: [fn(&mut SimulatedRun); 10] =
         [answers, rosters, presences, rooms, archives, room_archives, privacy, deliveries, news, abroad];
@@ -385,7 +385,7 @@ fn disperse(run: &mut SimulatedRun) {
     }
     run.settle();
     run.peer.iter_mut().for_each(|peer| peer.go(&mut run.book));
-    run.pass(RESUMABLE_MS);
+    run.pass_in(STRIDES, RESUMABLE_MS);
     let store = run.nodes.store_waiting();
     let mut left = [0; 3];
     for (_, server, _) in run.nodes.servers() {
@@ -418,6 +418,8 @@ fn disperse(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
+/// The most steps in which the clock is advanced while nothing happens except that time passes.
+const STRIDES: u64 = 80;
 const MINUTE_MS: u64 = 60_000;
 /// The most attempts to have all nodes present.
 const MOST_MENDS: usize = 100;

@@ -153,7 +153,7 @@ impl SimulatedRun {
         }
         // The server may have chosen the resource (XEP-0386).
         for ((_, known), device) in self.people.devices.iter_mut().zip(&self.devices) {
-            if known.rsplit_once('/').is_some_and(|(_, resource)| resource != device.resource) {
+            if known.split_once('/').is_some_and(|(_, resource)| resource != device.resource) {
                 *known = device.full();
             }
         }
@@ -300,18 +300,23 @@ impl SimulatedRun {
         true
     }
 
-    /// Advances the clock, timer by timer, in at most [`STRIDES`] steps, so that long timers may be
-    /// a little late. While homes move, up to [`MOST_FINE_STEPS`] more steps are made: otherwise a
+    /// Advances the clock, timer by timer, in at most [`STRIDES`] steps.
+    pub(crate) fn pass(&mut self, ms: u64) {
+        self.pass_in(STRIDES, ms);
+    }
+
+    /// Advances the clock, timer by timer, in at most this many steps, so that long timers may be a
+    /// little late. While homes move, up to [`MOST_FINE_STEPS`] more steps are made: otherwise a
     /// letter that lingers shortly would be as late as the timer of the process that waits for its
     /// answer.
-    pub(crate) fn pass(&mut self, ms: u64) {
+    pub(crate) fn pass_in(&mut self, strides: u64, ms: u64) {
         let until = self.nodes.now() + ms;
         self.settle();
         let mut fine_steps = MOST_FINE_STEPS;
         for _ in 0..MOST_ROUNDS {
             let is_fine = self.is_moving && fine_steps > 0;
             fine_steps -= usize::from(is_fine);
-            let at_least = self.nodes.now() + if is_fine { 0 } else { ms / STRIDES };
+            let at_least = self.nodes.now() + if is_fine { 0 } else { ms / strides };
             match self.nodes.next_timer().filter(|due| *due <= until) {
                 Some(due) => self.nodes.move_clock(due.max(at_least).min(until)),
                 None => break,

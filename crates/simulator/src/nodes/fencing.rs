@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use rookery_base::lock::lock;
 use rookery_cluster::wire::NodeProcess;
+use rookery_fanout::view::SLOTS;
 use rookery_store::error::EngineWords;
 use rookery_store::{Fencing, Pending, ProcessWriter, StoreError};
 
@@ -23,8 +24,9 @@ pub(crate) struct SimulatedFences {
 /// The parts of journals that nodes have read.
 #[derive(Debug, Default)]
 struct ReadJournals {
-    /// The slots that other nodes have begun to read, by the process that wrote the journal.
-    slots: BTreeMap<NodeProcess, BTreeSet<u16>>,
+    /// True for the slots that other nodes have begun to read, by the process that wrote the
+    /// journal.
+    slots: BTreeMap<NodeProcess, Vec<bool>>,
     /// A node that has read some slots after other nodes had, in the journal of its own earlier
     /// process.
     late: Option<u16>,
@@ -45,10 +47,11 @@ impl SimulatedFences {
     pub fn note_read(&self, of: NodeProcess, reader: NodeProcess, slots: &[u16]) {
         let mut read = lock(&self.read);
         if of.node != reader.node {
-            read.slots.entry(of).or_default().extend(slots);
+            let by_others = read.slots.entry(of).or_insert_with(|| vec![false; SLOTS]);
+            slots.iter().for_each(|slot| by_others[usize::from(*slot)] = true);
             return;
         }
-        if read.slots.get(&of).is_some_and(|others| slots.iter().any(|slot| others.contains(slot))) {
+        if read.slots.get(&of).is_some_and(|others| slots.iter().any(|slot| others[usize::from(*slot)])) {
             read.late = Some(reader.node);
         }
     }
