@@ -3,7 +3,7 @@
 //! The rules are those of the operators' page about nodes, which says exactly what a death may
 //! lose.
 
-use super::{Book, BookMessage, BookedRecipient};
+use super::{Book, BookMessage, BookedRecipient, BookedSession};
 
 /// An occupant that a room may still have, although its session ended with a node.
 #[derive(Debug)]
@@ -51,6 +51,7 @@ impl Book {
     /// stored a little later.
     pub fn come_to_rest(&mut self) {
         let now_ms = self.now_ms;
+        self.forget_upload_limits();
         self.stirred.retain(|_, since| now_ms < *since.get_or_insert(now_ms) + ROOM_WRITES_MS);
     }
 
@@ -89,12 +90,14 @@ impl Book {
         self.loose.extend(open);
     }
 
-    /// Records that a node with an incomplete journal died: messages that it had just stored for
-    /// users without a session, with ids that no client knows, come once more.
+    /// Records that a node with an incomplete journal dies: messages that it has just stored for
+    /// users without a session, with ids that no client knows, come once more. Sessions may have
+    /// ended before their clients know that.
     pub fn loosen_kept(&mut self) {
-        let is_there = |account: usize| {
-            self.sessions.iter().any(|session| session.account == account && session.takes && !session.is_over)
-        };
+        let is_available =
+            |session: &BookedSession| session.takes && !session.is_over && !session.was_unavailable && !session.was_cut;
+        let is_there =
+            |account: usize| self.sessions.iter().any(|session| session.account == account && is_available(session));
         let is_kept = |message: &BookMessage| match message.to {
             BookedRecipient::Account(to) | BookedRecipient::Device(to, _) => !message.is_handled && !is_there(to),
             BookedRecipient::Room(_) => false,
