@@ -66,11 +66,11 @@ impl SimulatedRun {
             return false;
         }
         self.does_overlap |= self.is_moving;
-        self.book.node_dies(journaled.is_none());
-        self.book.forget_going_on();
         if owes {
             self.book.loosen_kept();
         }
+        self.book.node_dies(journaled.is_none());
+        self.book.forget_going_on();
         for device in &self.devices {
             let Some(session) = device.session else { continue };
             // The output of its shards for its own clients leaves a moment before the journal has
@@ -91,12 +91,16 @@ impl SimulatedRun {
     /// Makes a node leave in good order, at a moment that `choice` selects. Returns whether it
     /// does.
     fn drain_node(&mut self, node: usize, choice: usize) -> bool {
+        let learns_last = choice % 4 == 1;
+        if learns_last && self.is_firm {
+            self.prepare(choice);
+        }
         let is_calm = self.is_calm();
         if is_calm && choice.is_multiple_of(2) {
             self.speak(choice / 2);
         }
         let leaves = self.nodes.drain(node);
-        if leaves && is_calm && choice % 4 == 1 {
+        if leaves && is_calm && learns_last {
             self.is_moving = true;
             self.learn_last(node, choice / 4);
         }
@@ -116,6 +120,8 @@ impl SimulatedRun {
             while self.nodes.run_store(0) {}
         }
         self.speak(choice);
+        // Others answer these by the homes that they know.
+        self.devices.iter_mut().for_each(|device| device.ask_about_rooms(&mut self.book));
         self.settle();
     }
 
@@ -129,8 +135,13 @@ impl SimulatedRun {
         // By then the room and its journal have the new occupants.
         self.pass(PAUSE_MS);
         for _ in 0..MOST_PAUSES {
-            if self.nodes.mend() && self.is_calm() {
+            let are_all_there = self.nodes.mend();
+            if are_all_there && self.is_calm() {
                 break;
+            }
+            if !are_all_there {
+                // Those that were missing return at once, and take homes.
+                self.overlap_moves();
             }
             self.pass(PAUSE_MS);
         }

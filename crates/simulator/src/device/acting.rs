@@ -268,6 +268,13 @@ impl UserDevice {
         self.ask("foreign", "set", Some(address), "<query xmlns='urn:xmpp:mam:2'/>", book);
     }
 
+    /// Asks each room what it is (XEP-0045 §6.4).
+    pub fn ask_about_rooms(&mut self, book: &mut Book) {
+        for number in 0..if self.is_ready() { self.seats.len() } else { 0 } {
+            self.ask("info", "get", Some(&room(number)), &format!("<query xmlns='{}'/>", ns::DISCO_INFO), book);
+        }
+    }
+
     /// Asks each room that it believes to be in whether it is still an occupant (XEP-0410 §3).
     pub fn ping_rooms(&mut self, book: &mut Book) {
         let seats = self.seats.iter().enumerate().filter(|(number, _)| !book.unsettled.contains(number));
