@@ -7,10 +7,11 @@
 //! # Layout
 //!
 //! This file: sent and received stanzas. `deaths`: losses by nodes that die. `rooms`: rooms, and
-//! who may be in them.
+//! who may be in them. `uploads`: upload slots.
 
 mod deaths;
 mod rooms;
+mod uploads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,6 +22,9 @@ use crate::journal::RunJournal;
 
 use deaths::Ghost;
 use rooms::RoomRules;
+use uploads::BookedUploads;
+
+pub use uploads::UploadLimits;
 
 /// Everything that has happened, as seen from outside the server.
 #[derive(Debug)]
@@ -68,6 +72,8 @@ pub struct Book {
     pub room_ids: BTreeMap<(usize, usize), String>,
     /// Rooms as their owners want them.
     pub rooms: RoomRules,
+    /// Upload slots.
+    uploads: BookedUploads,
     /// The messages that accounts had before they were removed.
     pub forgotten: BTreeSet<(usize, usize)>,
     /// The blocks in force, by the account that blocks and the blocked one: messages from the first
@@ -193,6 +199,8 @@ pub struct BookMessage {
     pub is_refused: bool,
     /// True if it is only a receipt for another message (XEP-0184): archives needn't have it.
     pub is_receipt: bool,
+    /// The message that it corrects (XEP-0308).
+    pub corrects: Option<usize>,
     /// True if it must not be stored (XEP-0334 §4.2), so that only a session which exists at that
     /// time gets it.
     pub is_unkept: bool,
@@ -275,6 +283,7 @@ impl Book {
             archive_ids: BTreeMap::new(),
             room_ids: BTreeMap::new(),
             rooms: RoomRules::default(),
+            uploads: BookedUploads::default(),
             forgotten: BTreeSet::new(),
             blocks: BTreeMap::new(),
             unblocked: 0,
@@ -391,6 +400,7 @@ impl Book {
             is_handled: false,
             is_refused: false,
             is_receipt: false,
+            corrects: None,
             is_unkept: false,
             for_session: self.addressed(to),
             losses,

@@ -96,6 +96,8 @@ pub struct UserDevice {
     pub archived: Vec<Archived>,
     /// The last id of the page that it read last, and whether that page is the end of the archive.
     pub page: Option<(Option<String>, bool)>,
+    /// Requests for upload slots, with their numbers in the book.
+    uploading: BTreeMap<String, usize>,
     /// The rooms that it configures, by the request.
     opening: BTreeMap<String, usize>,
     blocking: BTreeMap<String, (usize, usize)>,
@@ -215,6 +217,7 @@ impl UserDevice {
             archive: None,
             archived: Vec::new(),
             page: None,
+            uploading: BTreeMap::new(),
             opening: BTreeMap::new(),
             blocking: BTreeMap::new(),
             unblocking: BTreeMap::new(),
@@ -426,6 +429,7 @@ impl UserDevice {
         self.managed = None;
         self.asked.clear();
         self.replied.clear();
+        self.uploading.clear();
         self.opening.clear();
         self.blocking.clear();
         self.unblocking.clear();

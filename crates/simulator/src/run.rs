@@ -12,8 +12,9 @@ use rookery_store::{Background, BackgroundDesk, Stores, wait};
 use rookery_testkit::config::ITERATIONS;
 use rookery_testkit::server::PASSWORD;
 use rookery_testkit::{Config, Internet, Server};
+use rookery_xml::Limits;
 
-use crate::book::Book;
+use crate::book::{Book, UploadLimits};
 use crate::device::{DOMAIN, People, UserDevice, bare};
 use crate::event::{SimulatedEvent, SimulatedEventKind};
 use crate::journal;
@@ -193,7 +194,7 @@ impl SimulatedRun {
             | SimulatedEventKind::RedisForget
             | SimulatedEventKind::RedisBreak => self.change_nodes(event),
             SimulatedEventKind::Reload => {
-                self.nodes.reload(|config| config.settings.max_directed = 10 + event.a % 100);
+                self.reload(event);
                 true
             }
             SimulatedEventKind::Trouble => self.trouble(event),
@@ -496,6 +497,28 @@ impl SimulatedRun {
             }
         }
         !ended.is_empty()
+    }
+
+    /// Makes the server read another configuration.
+    fn reload(&mut self, event: &SimulatedEvent) {
+        let limits = UploadLimits {
+            bytes: [1_000, 20_000, 60_000, 100 << 20][event.a % 4],
+            files: [1, 3, 20, 5_000][event.b % 4],
+        };
+        self.book.limit_uploads(limits);
+        self.nodes.reload(|config| {
+            config.settings.max_directed = 10 + event.a % 100;
+            config.options.retain(|(module, ..)| !["upload", "version"].contains(module));
+            config.options.extend([
+                ("upload", "max_bytes", Value::Number(limits.bytes)),
+                ("upload", "quota_files", Value::Number(limits.files)),
+                ("version", "show_os", Value::Switch(event.a.is_multiple_of(2))),
+            ]);
+            config.limits.depth = Limits::AFTER_LOGIN.depth - event.b % 8;
+        });
+        if !self.is_stalled {
+            self.book.forget_upload_limits();
+        }
     }
 
     fn trouble(&mut self, event: &SimulatedEvent) -> bool {

@@ -138,8 +138,7 @@ impl UserDevice {
                 self.removing.insert(id, removal);
             }
             SimulatedEventKind::Upload => {
-                let request = format!("<request xmlns='{}' filename='a' size='{}'/>", ns::HTTP_UPLOAD, event.b);
-                self.ask("upload", "get", Some(UPLOADS), &request, book);
+                (0..1 + event.a % 3).for_each(|more| self.ask_for_slot(1 + (event.b >> more) as u64, book))
             }
             SimulatedEventKind::Command if self.plan.account == 0 => self.command(event.b, account, book),
             _ => return false,
@@ -171,8 +170,9 @@ impl UserDevice {
     fn chat(&mut self, to: BookedRecipient, address: &str, choice: usize, book: &mut Book) {
         let Some(session) = self.session else { return };
         let number = book.send(session, to);
-        let more = match (choice % 8, number.checked_sub(1)) {
-            (1 | 2, Some(last)) => format!("<replace xmlns='{}' id='m{last}'/>", ns::CORRECT),
+        book.messages[number].corrects = number.checked_sub(1).filter(|_| matches!(choice % 8, 1 | 2));
+        let more = match (choice % 8, book.messages[number].corrects) {
+            (_, Some(last)) => format!("<replace xmlns='{}' id='m{last}'/>", ns::CORRECT),
             (3 | 4, _) => format!("<request xmlns='{}'/>", ns::RECEIPTS),
             _ => String::new(),
         };
@@ -192,6 +192,14 @@ impl UserDevice {
         book.messages[number].is_receipt = true;
         let receipt = format!("<received xmlns='{}' id='m{received}'/>", ns::RECEIPTS);
         self.say(format!("<message type='chat' id='m{number}' to='{from}'>{receipt}</message>"), Some(number), book);
+    }
+
+    /// Asks for an upload slot for a file (XEP-0363 §4).
+    fn ask_for_slot(&mut self, bytes: u64, book: &mut Book) {
+        let request = format!("<request xmlns='{}' filename='a' size='{bytes}'/>", ns::HTTP_UPLOAD);
+        let number = book.request_slot(self.plan.account, bytes);
+        let id = self.ask("upload", "get", Some(UPLOADS), &request, book);
+        self.uploading.insert(id, number);
     }
 
     /// Writes a stanza that a server counts and otherwise ignores: a reply to a request that nobody

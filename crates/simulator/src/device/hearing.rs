@@ -71,6 +71,7 @@ impl UserDevice {
                     return;
                 };
                 self.tell_archive_id(copy, number, book);
+                check_correction(copy, number, book);
                 return book.hear(session, number, How::Carbon);
             }
         }
@@ -90,6 +91,7 @@ impl UserDevice {
             Some(_) => {}
             None => {
                 self.tell_archive_id(element, number, book);
+                check_correction(element, number, book);
                 book.hear(session, number, if is_late { How::Late } else { How::Live });
                 let from = element.attr("from").filter(|_| element.child("request", ns::RECEIPTS).is_some());
                 from.into_iter().for_each(|from| self.confirm(number, from, book));
@@ -180,6 +182,7 @@ impl UserDevice {
             book.break_rule(format!("{} got an archived message from {:?}", self.full(), message.attr("from")));
         }
         let number = forwarded(result).and_then(number_of);
+        forwarded(result).zip(number).into_iter().for_each(|(copy, number)| check_correction(copy, number, book));
         if let (Some(id), Some(number)) = (result.attr("id"), number) {
             self.archived.push(Archived { id: id.to_owned(), number });
         }
@@ -336,6 +339,14 @@ impl UserDevice {
         if let Some(number) = self.publishing.remove(id).filter(|_| !is_error) {
             book.items[number].is_done = true;
         }
+        if let Some(number) = self.uploading.remove(id) {
+            let slot = element.child("slot", ns::HTTP_UPLOAD);
+            let url = |name| slot.and_then(|slot| slot.child(name, ns::HTTP_UPLOAD)?.attr("url")).unwrap_or_default();
+            match condition {
+                None => book.give_slot(number, url("put"), url("get")),
+                Some(condition) => book.refuse_slot(number, condition),
+            }
+        }
         if let Some(room) = self.opening.remove(id).filter(|_| !is_error) {
             book.rooms.closed.insert(room);
         }
@@ -380,6 +391,18 @@ fn archive_id<'a>(message: &'a Element, by: &str, number: usize, book: &mut Book
         book.break_rule(format!("message {number} has two ids of {by} (XEP-0359 §3)"));
     }
     first
+}
+
+/// Checks that a message says which one it corrects, if it corrects any (XEP-0308 §3).
+fn check_correction(message: &Element, number: usize, book: &mut Book) {
+    let replaced = message.child("replace", ns::CORRECT).map(|replace| replace.attr("id").unwrap_or_default());
+    let Some(sent) = book.messages.get(number) else { return };
+    let corrects = sent.corrects.map(|last| format!("m{last}"));
+    if replaced != corrects.as_deref() {
+        book.break_rule(format!(
+            "message {number} arrived as a correction of {replaced:?}, not {corrects:?} (XEP-0308 §3)"
+        ));
+    }
 }
 
 /// Returns the number of a message, which is its body, or of the message that a receipt confirms.
