@@ -343,4 +343,16 @@ pub const MUTANTS: &[Mutant] = &[
         guard: "self.config.is_members_only && affiliation < Affiliation::Member",
         instead: "self.config.is_members_only && !$on && affiliation < Affiliation::Member",
     },
+    Mutant {
+        name: "upload: a file of any size gets a slot",
+        file: "crates/modules/src/upload.rs",
+        guard: "    if size > most {",
+        instead: "    if size > most && !$on {",
+    },
+    Mutant {
+        name: "upload: an account may have any number of slots",
+        file: "crates/modules/src/upload.rs",
+        guard: "files: options.number(\"quota_files\"), waiting: MOST_WAITING",
+        instead: "files: if $on { u64::MAX } else { options.number(\"quota_files\") }, waiting: MOST_WAITING",
+    },
 ];

@@ -30,6 +30,12 @@ impl Book {
         self.deaths - self.node_deaths + self.lossy_node_deaths
     }
 
+    /// Returns the number of deaths after which a stanza that is sent now is in safe hands: nodes
+    /// that are late count as dead already, and lose or repeat what is sent meanwhile.
+    pub fn deaths_before(&self) -> usize {
+        self.deaths - usize::from(self.is_late)
+    }
+
     /// Records that a node has died. A lossy death may have lost everything on the node, any other
     /// only the data that its journal lacks.
     pub fn node_dies(&mut self, is_lossy: bool) {

@@ -240,7 +240,7 @@ impl UserDevice {
         let id = book.id(kind);
         let to = to.map(|to| format!(" to='{to}'")).unwrap_or_default();
         if !self.is_closing() {
-            self.asked.insert(id.clone(), book.deaths);
+            self.asked.insert(id.clone(), book.deaths_before());
         }
         self.say(format!("<iq type='{type_}' id='{id}'{to}>{child}</iq>"), None, book);
         id
