@@ -380,3 +380,28 @@ fn what_both_say_arrives_whatever_happens_meanwhile() {
         juliet.expect_alive();
     }
 }
+
+/// Otherwise it would make a session after its node has said that all that leave are at rest, and
+/// the answers to what that session sends would wait for it elsewhere.
+#[test]
+fn a_login_ends_as_soon_as_its_home_is_to_leave() {
+    for by_way_of in [2, 0] {
+        let server = nodes();
+        let account = server.account(&server.name_at("juliet", 2));
+        let mut juliet = server.connect_at(by_way_of);
+        juliet.log_in(&account, Security::Plain);
+        // The others don't know yet that this node is to have no homes.
+        server.tell_homes(1, Some(1));
+        server.settle();
+        let last = juliet.all();
+        assert!(!juliet.is_open() && last.iter().all(|found| found.name() != "error"), "{by_way_of}: {last:?}");
+        server.remove(1);
+        server.advance(WRITTEN_MS);
+        let mut juliet = server.connect_at(by_way_of);
+        juliet.log_in(&account, Security::Plain);
+        juliet.bind("r");
+        juliet.send("<presence/>");
+        juliet.expect_presence_of_itself();
+        assert_eq!(server.sessions(), 1);
+    }
+}

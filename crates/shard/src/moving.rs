@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rookery_fanout::view::SLOTS;
 use rookery_fanout::{Link, View};
-use rookery_hub::Custody;
+use rookery_hub::{Custody, World};
 use rookery_jid::Jid;
 
 use crate::connection::{ConnectionStage, ConnectionWire, ShardConnection};
@@ -28,6 +28,11 @@ impl<D: Driver> Shard<D> {
             return self.world.set_view(view);
         }
         let links = self.world.leaving_by(&view);
+        // A login that goes on here would make a session when those that leave are believed to be
+        // at rest already.
+        self.end_logins_that_leave(|world, account| {
+            world.home_of(account.as_ref()) == world.shard() && world.leaves_by(&view, account)
+        });
         self.moves.stays = (0..SLOTS).any(|slot| view.home(slot) == self.index());
         self.moves.rests_until_ms = match self.world.has_parting_by(&view) {
             true => self.timing.now_ms + REST_MS,
@@ -130,18 +135,22 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Brings the sessions that leave for another node to rest. Logins to their accounts end: their
-    /// clients begin again, and find the new home.
+    /// Brings the sessions that leave for another node to rest. Logins to their accounts end.
     fn part_with(&mut self, links: Vec<Link>) {
-        let is_gone =
-            |account: Option<&Jid>| account.is_some_and(|account| self.world.home_of(account.as_ref()) != self.index());
+        self.end_logins_that_leave(|world, account| world.home_of(account.as_ref()) != world.shard());
+        self.leave(links);
+    }
+
+    /// Ends the logins to some accounts: their clients begin again, and find the new home.
+    fn end_logins_that_leave(&mut self, is_of: impl Fn(&World, &Jid) -> bool) {
         let logins = self.connections.iter().filter(|(_, connection)| match &connection.stage {
-            ConnectionStage::Negotiating(negotiation) => is_gone(negotiation.machine.account()),
+            ConnectionStage::Negotiating(negotiation) => {
+                negotiation.machine.account().is_some_and(|account| is_of(&self.world, account))
+            }
             _ => false,
         });
         let logins: Vec<Link> = logins.map(|(link, _)| link).collect();
         logins.into_iter().for_each(|link| self.lost(link));
-        self.leave(links);
     }
 
     /// Brings a connection that has logged in into the home of its account.
