@@ -404,7 +404,7 @@ impl Book {
             is_unkept: false,
             for_session: self.addressed(to),
             losses,
-            deaths: self.deaths,
+            deaths: self.deaths_before(),
             sent_ms: self.now_ms,
             is_first,
         });
