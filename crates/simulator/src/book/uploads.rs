@@ -96,7 +96,10 @@ impl Book {
         let asked = self.uploads.requests.iter().filter(|other| other.account == account).count() as u64;
         let is_wrong = match condition {
             "not-acceptable" => limits.iter().all(|limits| bytes <= limits.bytes),
-            "resource-constraint" => !self.store_failed && limits.iter().all(|limits| asked <= limits.files),
+            // A request that is repeated after a death may take a second slot.
+            "resource-constraint" => {
+                !self.store_failed && self.deaths == 0 && limits.iter().all(|limits| asked <= limits.files)
+            }
             _ => false,
         };
         if is_wrong {
