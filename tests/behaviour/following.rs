@@ -405,3 +405,26 @@ fn a_login_ends_as_soon_as_its_home_is_to_leave() {
         assert_eq!(server.sessions(), 1);
     }
 }
+
+#[test]
+fn a_login_goes_on_when_its_home_dies_before_anybody_knows() {
+    for is_websocket in [false, true] {
+        for by_way_of in WAYS {
+            let server = nodes();
+            let (mut juliet, mut romeo, id) = two(&server, by_way_of, is_websocket);
+            let full = juliet.jid.clone().expect("bound");
+            juliet.vanish();
+            server.silence(1);
+            let mut again =
+                if is_websocket { server.connect_websocket(by_way_of) } else { server.connect_at(by_way_of) };
+            again.log_in_ahead(&full.to_bare());
+            again.expect_nothing();
+            kill(&server);
+            assert!(again.is_open(), "by way of {by_way_of}");
+            again.expect_header();
+            assert_eq!(again.expect_element().name(), "features", "by way of {by_way_of}");
+            again.resume(&full, &id, 0);
+            talk(&mut again, &mut romeo, "after");
+        }
+    }
+}

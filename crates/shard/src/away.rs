@@ -7,16 +7,16 @@
 use rookery_base::Transport;
 use rookery_fanout::{Link, Station};
 use rookery_hub::Custody;
-use rookery_stream::c2s::C2s;
+use rookery_stream::c2s::{C2s, HandOver};
 use rookery_stream::error::StreamError;
-use rookery_stream::websocket::Frames;
+
 use serde_bytes::ByteBuf;
 use tracing::{debug, warn};
 
-use crate::connection::{AwayState, CarriedInput, ConnectionStage, ConnectionWire, Negotiation, ShardConnection};
+use crate::connection::{AwayState, ConnectionStage, ConnectionWire, Negotiation, ShardConnection};
 use crate::driver::Driver;
-use crate::keeping::{FrontMemory, LineMark};
-use crate::lines::{Attach, LineFrame, MOST, SHARE, WINDOW};
+use crate::keeping::{Attach, FrontMemory, LineMark};
+use crate::lines::{LineFrame, MOST, SHARE, WINDOW};
 use crate::mailboxes::MailboxKind;
 use crate::shard::Shard;
 use crate::steering::can_follow;
@@ -33,23 +33,28 @@ impl<D: Driver> Shard<D> {
             ConnectionWire::Bosh(_) => return self.move_bosh_away(link, station),
         };
         let carry = connection.carry.take().map(|carry| carry.bytes).unwrap_or_default();
-        let memory = FrontMemory::new(carry.len() + kept.len());
-        let away = AwayState { home: station, sent: 0, unwritten: 0, is_over: false, memory };
-        let stage = ConnectionStage::Away(Box::new(away));
-        let ConnectionStage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, stage) else { return };
         if let Some(tls) = &mut connection.tls {
             tls.forget_handshake();
         }
         let peer = connection.peer;
-        match negotiation.machine.hand_over() {
-            Some(stream) => {
-                let attach = Attach { peer, is_websocket, stream, carry, kept };
-                self.driver.frames.push((station, LineFrame::Attach(key, Box::new(attach))));
-                self.driver.frames.push((station, LineFrame::Follow(key)));
-                self.pause(link, false);
-            }
-            None => self.lost(link),
-        }
+        let stage = std::mem::replace(&mut connection.stage, ConnectionStage::Lingering);
+        let ConnectionStage::Negotiating(negotiation) = stage else {
+            connection.stage = stage;
+            return;
+        };
+        let Some(stream) = negotiation.machine.hand_over() else { return self.lost(link) };
+        let attach = Attach { peer, is_websocket, stream, carry, kept };
+        let memory = FrontMemory::with_login(attach.clone());
+        let away = AwayState { home: station, sent: 0, unwritten: 0, is_over: false, memory };
+        connection.stage = ConnectionStage::Away(Box::new(away));
+        self.begin_line(key, station, attach);
+        self.pause(link, false);
+    }
+
+    /// Gives a home a client that has logged in.
+    pub(crate) fn begin_line(&mut self, key: u64, home: Station, attach: Attach) {
+        self.driver.frames.push((home, LineFrame::Attach(key, Box::new(attach))));
+        self.driver.frames.push((home, LineFrame::Follow(key)));
     }
 
     /// Passes on a client's input.
@@ -148,8 +153,13 @@ impl<D: Driver> Shard<D> {
                 }
             }
             LineFrame::Close(key) => {
-                if let Some(link) = self.asked_line_of(from, key).or_else(|| self.line_of(from, key)) {
+                if let Some(link) = self.asked_line_of(from, key) {
                     self.lost(link);
+                } else if let Some(link) = self.line_of(from, key) {
+                    // It may have learned later than this node that it is the home, or earlier that
+                    // it isn't any more.
+                    let logs_in = self.away(link).is_some_and(|away| away.memory.login().is_some());
+                    if logs_in { self.await_home_or_end(link) } else { self.lost(link) }
                 }
             }
             LineFrame::Bosh(frame) => self.relay_frame(from, *frame),
@@ -198,16 +208,21 @@ impl<D: Driver> Shard<D> {
         self.away(link).is_some_and(|away| away.home == home && away.memory.awaits.is_none()).then_some(link)
     }
 
+    /// Returns the machine of a stream that has logged in elsewhere; `None` if its host isn't
+    /// served here.
+    pub(crate) fn machine_of(&self, stream: HandOver, is_websocket: bool) -> Option<C2s> {
+        let transport = if is_websocket { Transport::WebSocket } else { Transport::Tcp };
+        let ids = self.common.ids.clone();
+        C2s::taken_over(self.common.generation.policy.clone(), stream, transport, Box::new(move || ids()))
+    }
+
     /// Gives a client of another node a connection of its own here.
     fn attach(&mut self, front: Station, key: u64, attach: Attach) {
         let Attach { peer, is_websocket, stream, carry, kept } = attach;
         let transport = if is_websocket { Transport::WebSocket } else { Transport::Tcp };
         let (account, is_secure) = (stream.account().clone(), stream.is_secure());
         let is_home = self.world.home_of(account.as_ref()) == self.index() && !self.timing.stopping;
-        let ids = self.common.ids.clone();
-        let policy = self.common.generation.policy.clone();
-        let machine = C2s::taken_over(policy, stream, transport, Box::new(move || ids()));
-        let Some(machine) = machine.filter(|_| is_home) else {
+        let Some(machine) = self.machine_of(stream, is_websocket).filter(|_| is_home) else {
             debug!(%front, account = account.as_str(), "a client of another node is not at home here");
             return self.driver.frames.push((front, LineFrame::Close(key)));
         };
@@ -215,14 +230,7 @@ impl<D: Driver> Shard<D> {
         // The client counts on the node of its connection.
         let negotiation = Negotiation { machine, ..self.negotiation(self.facts_without_tls(peer, false)) };
         let mut connection = ShardConnection::new(Some(socket), peer, 0, negotiation);
-        if is_websocket {
-            let mut frames = Frames::default();
-            frames.keep(&kept);
-            connection.wire = ConnectionWire::WebSocket(frames);
-        }
-        if !carry.is_empty() {
-            connection.carry = Some(Box::new(CarriedInput { bytes: carry, scanner: Box::default() }));
-        }
+        connection.begin_with(is_websocket, carry, &kept);
         let Some(link) = self.insert(connection) else { return };
         if can_follow(transport, is_secure)
             && let Some(steering) =

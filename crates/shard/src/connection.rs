@@ -157,6 +157,19 @@ impl<S> ShardConnection<S> {
         }
     }
 
+    /// Begins with a client that has logged in elsewhere: with the unprocessed bytes of its stream,
+    /// and of the frames of its WebSocket.
+    pub(crate) fn begin_with(&mut self, is_websocket: bool, carry: Vec<u8>, kept: &[u8]) {
+        if is_websocket {
+            let mut frames = Frames::default();
+            frames.keep(kept);
+            self.wire = ConnectionWire::WebSocket(frames);
+        }
+        if !carry.is_empty() {
+            self.carry = Some(Box::new(CarriedInput { bytes: carry, scanner: Box::default() }));
+        }
+    }
+
     /// Returns whether TLS ends here.
     pub(crate) fn is_encrypted(&self) -> bool {
         match &self.wire {

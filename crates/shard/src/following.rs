@@ -3,6 +3,7 @@
 //! A client is connected to one node, the front, and its session is at home on another. When the
 //! home dies or hands the session on, the front keeps the connection, stops reading from it, and
 //! asks the account's next home to continue (`taking_up`). The client notices only a pause.
+//! If the home has written nothing since the client has logged in, the next home begins with it.
 //!
 //! # Invariants
 //!
@@ -16,11 +17,12 @@
 
 use rookery_fanout::{Link, Station};
 use rookery_hub::{Bound, FollowedSession, Most, Per, Unit};
+use serde_bytes::ByteBuf;
 use tracing::debug;
 
-use crate::connection::{AwayState, ConnectionStage, ConnectionWire, ShardConnection};
+use crate::connection::{AwayState, ConnectionStage, ConnectionWire, Negotiation, ShardConnection};
 use crate::driver::Driver;
-use crate::keeping::{AwaitedHome, FrontMemory, LOOK_MS, LineMark, LineSession, MOST_KEPT};
+use crate::keeping::{Attach, AwaitedHome, FrontMemory, LOOK_MS, LineMark, LineSession, MOST_KEPT};
 use crate::lines::LineFrame;
 use crate::shard::Shard;
 
@@ -39,14 +41,18 @@ impl<D: Driver> Shard<D> {
     fn await_home(&mut self, link: Link) -> bool {
         let now_ms = self.timing.now_ms;
         let Some(away) = self.away(link).filter(|away| !away.is_over) else { return false };
-        let Some(session) = away.memory.session() else { return false };
-        let patience_ms = (u64::from(session.seconds) * 1000).min(PATIENCE_MS);
+        let patience_ms = away.memory.session().map(|session| (u64::from(session.seconds) * 1000).min(PATIENCE_MS));
+        let until_ms = match (patience_ms, away.memory.login()) {
+            (Some(patience_ms), _) => now_ms + patience_ms,
+            (None, Some(login)) => *login.until_ms.get_or_insert(now_ms + PATIENCE_MS),
+            (None, None) => return false,
+        };
         if let Some(awaits) = &mut away.memory.awaits {
             // The front waits for its home already.
             awaits.asked = None;
             return true;
         }
-        away.memory.awaits = Some(Box::new(AwaitedHome { until_ms: now_ms + patience_ms, asked: None }));
+        away.memory.awaits = Some(Box::new(AwaitedHome { until_ms, asked: None }));
         self.look_for_home(link);
         true
     }
@@ -104,14 +110,23 @@ impl<D: Driver> Shard<D> {
         let ConnectionStage::Away(away) = &connection.stage else { return false };
         let Some(awaits) = &away.memory.awaits else { return false };
         let (asked, until_ms) = (awaits.asked, awaits.until_ms);
-        let Some(reattach) = away.memory.reattach(peer, is_websocket).filter(|_| now_ms < until_ms) else {
+        let reattach = away.memory.reattach(peer, is_websocket);
+        let login = away.memory.log_in_again();
+        let account = match (&reattach, &login) {
+            (Some(reattach), _) => Some(reattach.session.jid.to_bare()),
+            (None, login) => login.as_ref().map(|(attach, _)| attach.stream.account().clone()),
+        };
+        let Some(account) = account.filter(|_| now_ms < until_ms) else {
             debug!(link = link.0, "a connection is closed, because no other home has taken up its session");
             self.lost(link);
             return false;
         };
-        let home = self.world.home_of(reattach.session.jid.to_bare().as_ref());
+        let home = self.world.home_of(account.as_ref());
         if home == self.index() {
-            return self.follow_here(link, &reattach);
+            return match reattach {
+                Some(reattach) => self.follow_here(link, &reattach),
+                None => login.is_some_and(|(attach, since)| self.log_in_here(link, attach, &since)),
+            };
         }
         if home < self.world.own_shards() {
             self.connections.get_mut(link).into_iter().for_each(|connection| connection.paused = false);
@@ -119,6 +134,9 @@ impl<D: Driver> Shard<D> {
             return false;
         }
         let Some(station) = self.world.station_of(home).filter(|_| !self.is_silent(home)) else { return true };
+        let Some(reattach) = reattach else {
+            return login.is_some_and(|(attach, since)| self.log_in_there(link, station, attach, &since));
+        };
         if asked == Some(station) {
             return true;
         }
@@ -132,6 +150,44 @@ impl<D: Driver> Shard<D> {
         }
         self.driver.frames.push((station, LineFrame::Reattach(key, Box::new(reattach))));
         true
+    }
+
+    /// Gives another home a client that has logged in, and what it has sent since. Returns whether
+    /// it still waits, which it doesn't.
+    fn log_in_there(&mut self, link: Link, home: Station, attach: Attach, since: &[u8]) -> bool {
+        let key = self.key_of(link);
+        if let Some(away) = self.away(link) {
+            (away.home, away.sent, away.unwritten) = (home, since.len(), 0);
+            away.memory.awaits = None;
+        }
+        self.begin_line(key, home, attach);
+        if !since.is_empty() {
+            self.driver.frames.push((home, LineFrame::Read(key, ByteBuf::from(since))));
+        }
+        self.pause(link, false);
+        false
+    }
+
+    /// Lets a client that has logged in continue here, with what it has sent since. Returns whether
+    /// it still waits, which it doesn't.
+    fn log_in_here(&mut self, link: Link, attach: Attach, since: &[u8]) -> bool {
+        let Attach { peer, is_websocket, stream, mut carry, mut kept } = attach;
+        if is_websocket {
+            kept.extend_from_slice(since)
+        } else {
+            carry.extend_from_slice(since)
+        }
+        let Some(machine) = self.machine_of(stream, is_websocket) else {
+            self.lost(link);
+            return false;
+        };
+        let negotiation = Negotiation { machine, ..self.negotiation(self.facts_without_tls(peer, false)) };
+        let Some(connection) = self.connections.get_mut(link) else { return false };
+        connection.stage = ConnectionStage::Negotiating(Box::new(negotiation));
+        connection.begin_with(is_websocket, carry, &kept);
+        self.pause(link, false);
+        self.enter_home(link);
+        false
     }
 
     /// Finds the connection of a client for which a home was asked to continue.

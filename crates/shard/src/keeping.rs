@@ -14,6 +14,7 @@ use std::num::NonZeroU32;
 
 use rookery_fanout::Station;
 use rookery_jid::Jid;
+use rookery_stream::c2s::HandOver;
 use serde::{Deserialize, Serialize};
 
 /// The session of a line: the data that its front needs to continue it at another home.
@@ -64,6 +65,34 @@ pub(crate) struct Reattach {
     pub kept: u32,
 }
 
+/// A client that has logged in.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Attach {
+    /// The address that it comes from.
+    pub peer: SocketAddr,
+    /// True for a WebSocket, false for TCP.
+    pub is_websocket: bool,
+    /// The state of its stream.
+    pub stream: HandOver,
+    /// The bytes of the stream that it has sent and that were not processed.
+    #[serde(with = "serde_bytes")]
+    pub carry: Vec<u8>,
+    /// The bytes of frames of its WebSocket that were not processed.
+    #[serde(with = "serde_bytes")]
+    pub kept: Vec<u8>,
+}
+
+/// A client that has logged in, and to which its home has written nothing since: another home can
+/// begin with it from here.
+#[derive(Debug)]
+pub(crate) struct FrontLogin {
+    /// The message that the home was given.
+    pub attach: Attach,
+    /// The time until which the client waits for other homes, on the shard's clock, if one has
+    /// failed it.
+    pub until_ms: Option<u64>,
+}
+
 /// A client that waits for the new home of its session.
 #[derive(Debug)]
 pub(crate) struct AwaitedHome {
@@ -86,6 +115,8 @@ pub(crate) struct WaitingReattach {
 #[derive(Debug, Default)]
 pub(crate) struct FrontMemory {
     session: Option<Box<LineSession>>,
+    /// The login, until the home has written anything to the client.
+    login: Option<Box<FrontLogin>>,
     /// See [`LineMark::sent`]; `None` in the middle of a stanza.
     sent: Option<u32>,
     /// The bytes of the client that have gone to the home.
@@ -101,8 +132,15 @@ pub(crate) struct FrontMemory {
 
 impl FrontMemory {
     /// Returns the memory of a line that has begun with this number of the client's bytes.
-    pub(crate) fn new(passed: usize) -> Self {
+    fn new(passed: usize) -> Self {
         Self { passed: passed as u64, kept_from: passed as u64, ..Self::default() }
+    }
+
+    /// Returns the memory of the line of a client that has just logged in.
+    pub(crate) fn with_login(attach: Attach) -> Self {
+        let passed = attach.carry.len() + attach.kept.len();
+        let login = Some(Box::new(FrontLogin { attach, until_ms: None }));
+        Self { login, ..Self::new(passed) }
     }
 
     /// Returns the memory of a connection that is to continue at another home from its current
@@ -118,6 +156,7 @@ impl FrontMemory {
     pub(crate) fn note_session(&mut self, session: LineSession) {
         let size: usize = session.prefixes.iter().map(|(prefix, name)| prefix.len() + name.len()).sum();
         self.session = Some(Box::new(session)).filter(|_| size <= MOST_PREFIXES);
+        self.login = None;
     }
 
     /// Keeps bytes of the client that go to the home.
@@ -133,16 +172,19 @@ impl FrontMemory {
 
     fn forget_kept(&mut self) {
         (self.kept, self.kept_from, self.handled) = (Vec::new(), self.passed, None);
+        self.login = None;
     }
 
     /// Notes that the home has written bytes that end within a stanza.
     pub(crate) fn begin_stanza(&mut self) {
         self.sent = None;
+        self.login = None;
     }
 
     /// Notes how far the home has processed the client's bytes.
     pub(crate) fn mark(&mut self, mark: LineMark) {
         self.sent = Some(mark.sent);
+        self.login = None;
         let Some((offset, handled)) = mark.safe else { return };
         // The report may be older than data that has been forgotten here.
         let Some(done) = offset.checked_sub(self.kept_from) else { return };
@@ -161,6 +203,18 @@ impl FrontMemory {
     /// Returns the session, if the line can continue at another home.
     pub(crate) fn session(&self) -> Option<&LineSession> {
         self.session.as_deref().filter(|_| self.sent.is_some() && self.handled.is_some())
+    }
+
+    /// Returns the login of the client, if its home has written nothing to it since.
+    pub(crate) fn login(&mut self) -> Option<&mut FrontLogin> {
+        self.login.as_deref_mut()
+    }
+
+    /// Returns what another home needs to begin with a client that has logged in: the state of the
+    /// stream at that time, and all bytes that the client has sent since.
+    pub(crate) fn log_in_again(&self) -> Option<(Attach, Vec<u8>)> {
+        let login = self.login.as_ref()?;
+        Some((login.attach.clone(), self.kept.clone()))
     }
 
     /// Returns the message for a new home; `None` if the line can't continue.

@@ -12,19 +12,17 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use rookery_base::Map;
 use rookery_base::lock::lock;
 use rookery_fanout::Station;
-use rookery_stream::c2s::HandOver;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 use slab::Slab;
 
 use crate::driver::{Driver, ReadySocket};
-use crate::keeping::{HomeMemory, LineMark, LineSession, Reattach};
+use crate::keeping::{Attach, HomeMemory, LineMark, LineSession, Reattach};
 use crate::relays::RelayFrame;
 
 /// The messages between two nodes about a client that is connected to one of them, the *front*, and
@@ -62,23 +60,6 @@ pub(crate) enum LineFrame {
     Reattach(u64, Box<Reattach>),
     /// To the front: the session has the client again and continues.
     Reattached(u64),
-}
-
-/// A client that has logged in.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Attach {
-    /// The address that it comes from.
-    pub peer: SocketAddr,
-    /// True for a WebSocket, false for TCP.
-    pub is_websocket: bool,
-    /// The state of its stream.
-    pub stream: HandOver,
-    /// The bytes of the stream that it has sent and that were not processed.
-    #[serde(with = "serde_bytes")]
-    pub carry: Vec<u8>,
-    /// The bytes of frames of its WebSocket that were not processed.
-    #[serde(with = "serde_bytes")]
-    pub kept: Vec<u8>,
 }
 
 /// The bytes for a client that may be on their way.

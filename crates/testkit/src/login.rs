@@ -51,7 +51,7 @@ impl Client {
         self.open(&domain);
         let (mechanism, username) = (self.strongest(), account.local().unwrap_or_default().to_owned());
         self.authenticate(&username, PASSWORD, mechanism).expect("the right password");
-        self.send(&stream_header(&domain));
+        self.begin_stream(&domain);
     }
 
     /// Opens another connection of the same user, logged in but not bound. This client isn't
@@ -65,15 +65,19 @@ impl Client {
 
     /// Opens a stream and reads header and features.
     pub fn open(&mut self, domain: &str) -> &Element {
+        self.begin_stream(domain);
+        self.expect_header();
+        let features = self.expect_element();
+        assert!(features.is("features", ns::STREAMS), "features were expected, not {features:?}");
+        self.features.insert(features)
+    }
+
+    fn begin_stream(&mut self, domain: &str) {
         self.send(&if self.wire.transport == Transport::WebSocket {
             websocket::open(domain)
         } else {
             stream_header(domain)
         });
-        self.expect_header();
-        let features = self.expect_element();
-        assert!(features.is("features", ns::STREAMS), "features were expected, not {features:?}");
-        self.features.insert(features)
     }
 
     /// Asks for TLS, does the handshake and restarts the stream.

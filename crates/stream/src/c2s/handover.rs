@@ -17,7 +17,7 @@ use crate::opening::Opening;
 use rookery_base::Transport;
 
 /// The state of a stream between its authentication and what follows.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandOver {
     account: Jid,
     host: String,

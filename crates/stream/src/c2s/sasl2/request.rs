@@ -8,7 +8,7 @@ use super::super::resume::{self, Enable};
 use super::fast::FastSlot;
 
 /// The children of an `<authenticate/>` except for the SASL data. Unknown ones are ignored (§2.3).
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Sasl2Request {
     /// Set to resume a session (XEP-0198 §9.2): its id, and the number of stanzas that the client
     /// has handled. A request that can't be read is kept as such, so that it gets a reply.
@@ -26,7 +26,7 @@ pub(crate) struct Sasl2Request {
 }
 
 /// A `<bind/>` of XEP-0386.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Bind {
     /// The tag that the client wants in its resource.
     pub tag: Option<String>,
