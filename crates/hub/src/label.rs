@@ -5,8 +5,6 @@
 //! crate by its name: a wait is counted under the name of the crate, or under the name of the file
 //! if the crate has declared itself a collection ([`crate::Hooks::collection`]).
 
-use std::any::type_name;
-
 /// The crates that are collections.
 #[derive(Debug, Default)]
 pub(crate) struct Labels {
@@ -19,14 +17,10 @@ impl Labels {
         self.collections.push(collection);
     }
 
-    /// Returns the name for the code that wrote the type `F`; `other` if that isn't in a crate of
-    /// ours. The language doesn't promise any form of type names, so only counters may depend on
-    /// it.
-    pub(crate) fn label<F>(&self) -> &'static str {
-        self.read(type_name::<F>())
-    }
-
-    fn read(&self, path: &'static str) -> &'static str {
+    /// Returns the name for the code that wrote the type with this path; `other` if that isn't in a
+    /// crate of ours. The language doesn't promise any form of type names, so only counters may
+    /// depend on it.
+    pub(crate) fn of(&self, path: &'static str) -> &'static str {
         let (name, rest) = path.split_once("::").unwrap_or((path, ""));
         if self.collections.contains(&name) {
             return rest.split("::").next().unwrap_or(rest);
@@ -37,6 +31,8 @@ impl Labels {
 
 #[cfg(test)]
 mod tests {
+    use std::any::type_name;
+
     use super::*;
 
     #[test]
@@ -50,14 +46,14 @@ mod tests {
             ("rookery_hub::roster::<impl rookery_hub::world::World>::load::{{closure}}", "hub"),
             ("alloc::boxed::Box<dyn core::ops::FnOnce()>", "other"),
         ] {
-            assert_eq!(labels.read(path), label, "{path}");
+            assert_eq!(labels.of(path), label, "{path}");
         }
     }
 
     #[test]
     fn a_closure_is_named_by_the_crate_that_wrote_it() {
         fn of<F>(_: F) -> &'static str {
-            Labels::default().label::<F>()
+            Labels::default().of(type_name::<F>())
         }
         assert_eq!(of(|| ()), "hub");
     }

@@ -46,37 +46,24 @@ impl<P: Future + Unpin, F: FnOnce(&mut World, P::Output)> LaterJob for WaitingJo
     fn finish(self: Box<Self>, world: &mut World, session: Option<SessionRef>) {
         if let Some(outcome) = self.outcome {
             if let Some(since) = self.since {
-                let label = world.catalogue.registry.labels.label::<F>();
-                let waited = since.elapsed();
-                world.counters.store_waits.of(label).record_time(waited);
-                if is_of_store::<P::Output>() {
-                    slow().note(Slow::Wait, waited, || {
-                        let address = session.and_then(|session| world.outboxes.address(session.link));
-                        let whose = address.map_or_else(String::new, |address| address.as_str().to_owned());
-                        (
-                            format!("{label}, in {}", place::<F>()),
-                            whose,
-                            "the queue of the store, the operation and its commit".into(),
-                        )
-                    });
-                }
+                world.note_wait(type_name::<F>(), type_name::<P::Output>(), since, session);
             }
             (self.then)(world, outcome);
         }
     }
 }
 
-/// Returns the function in which a continuation was written, for people.
-fn place<F>() -> &'static str {
-    let path = type_name::<F>().split("::{{closure}}").next().unwrap_or_default();
+/// Returns the function in which a continuation of this type was written, for people.
+fn place(continuation: &'static str) -> &'static str {
+    let path = continuation.split("::{{closure}}").next().unwrap_or_default();
     path.rsplit("::").next().unwrap_or(path)
 }
 
-/// Returns whether an answer comes from the store. Others come from clients, which read when they
-/// like. The language doesn't promise any form of type names, so nothing but a measurement depends
-/// on it.
-fn is_of_store<T>() -> bool {
-    type_name::<T>().ends_with("::StoreError>")
+/// Returns whether an answer of this type comes from the store. Others come from clients, which
+/// read when they like. The language doesn't promise any form of type names, so nothing but a
+/// measurement depends on it.
+fn is_of_store(answer: &str) -> bool {
+    answer.ends_with("::StoreError>")
 }
 
 impl World {
@@ -143,6 +130,31 @@ impl World {
             self.waiting.wakeups.push(task);
         }
         entry.insert(Task { job: Box::new(job), waker, session, custody: self.waiting.custody.clone() });
+    }
+
+    /// Counts a wait that has ended, by the names of the types of its continuation and answer. The
+    /// types aren't parameters, since each of hundreds of pairs would have a copy.
+    fn note_wait(
+        &mut self,
+        continuation: &'static str,
+        answer: &'static str,
+        since: Since,
+        session: Option<SessionRef>,
+    ) {
+        let label = self.catalogue.registry.labels.of(continuation);
+        let waited = since.elapsed();
+        self.counters.store_waits.of(label).record_time(waited);
+        if is_of_store(answer) {
+            slow().note(Slow::Wait, waited, || {
+                let address = session.and_then(|session| self.outboxes.address(session.link));
+                let whose = address.map_or_else(String::new, |address| address.as_str().to_owned());
+                (
+                    format!("{label}, in {}", place(continuation)),
+                    whose,
+                    "the queue of the store, the operation and its commit".into(),
+                )
+            });
+        }
     }
 
     /// Polls every task that was woken and runs the continuations of the finished ones. `true` if
