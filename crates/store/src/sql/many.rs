@@ -169,6 +169,9 @@ const LISTS: [usize; 5] = [1, 8, 32, 128, 512];
 /// The numbers of rows, largest first. Each statement costs SQLite an entry in its undo log.
 const ROWS: [usize; 8] = [200, 64, 32, 16, 8, 4, 2, 1];
 
+// An insert of rows that fit in no size would end early.
+const _: () = assert!(ROWS[ROWS.len() - 1] == 1);
+
 /// The largest size of several rows in one statement, in bytes.
 const PORTION: usize = 4 << 20;
 
