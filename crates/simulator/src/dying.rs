@@ -192,9 +192,9 @@ impl SimulatedRun {
         }
     }
 
-    /// Makes clients of a node whose sessions can't be resumed write to some whose sessions can, and
-    /// which read nothing for now. The writers are told at once what is handled, since no journal
-    /// has their sessions: but not before the journal has what they have written.
+    /// Makes clients of a node whose sessions can't be resumed write to some whose sessions can,
+    /// and which read nothing for now. The writers are told at once what is handled, since no
+    /// journal has their sessions: but not before the journal has what they have written.
     fn write_unread(&mut self, node: usize, choice: usize) {
         let here = |device: &UserDevice| device.node == node && device.is_ready();
         let readers = (0..self.devices.len()).filter(|at| here(&self.devices[*at]) && self.devices[*at].can_resume());

@@ -1,5 +1,5 @@
-//! Upload slots in the book (XEP-0363): the limits that the configuration has had, and the slots that
-//! were handed out.
+//! Upload slots in the book (XEP-0363): the limits that the configuration has had, and the slots
+//! that were handed out.
 
 use std::collections::BTreeSet;
 
