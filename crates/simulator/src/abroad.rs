@@ -69,7 +69,7 @@ impl Abroad {
 
     /// Returns the first message that both arrived and came back. The server knows what has arrived
     /// on a stream that both sides have ended, so this is checked once the stream has ended.
-    fn doubled(&self) -> Option<usize> {
+    fn find_double(&self) -> Option<usize> {
         let is_sure = |stream: usize| !self.has_lied && !self.broken.contains(&stream);
         self.outgoing.iter().position(|message| message.is_refused && message.heard_on.is_some_and(is_sure))
     }
@@ -161,7 +161,7 @@ impl Book {
         if self.store_failed {
             return;
         }
-        if let Some(number) = self.abroad.doubled().filter(|_| self.deaths == 0) {
+        if let Some(number) = self.abroad.find_double().filter(|_| self.deaths == 0) {
             return self.break_rule(format!("message out{number} arrived and came back as well (RFC 6120 §8.3.1)"));
         }
         let is_sure = |message: &OutgoingMessage| !self.sessions[message.session].was_cut && !message.is_doubtful;

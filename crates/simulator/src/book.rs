@@ -326,7 +326,7 @@ impl Book {
     }
 
     /// Returns the rule that was broken first.
-    pub fn broken(&self) -> Option<&str> {
+    pub fn first_breach(&self) -> Option<&str> {
         self.broken.as_deref()
     }
 
@@ -363,7 +363,7 @@ impl Book {
     }
 
     /// Returns the session of the device that a message is for, if it exists and accepts messages.
-    fn addressed(&self, to: BookedRecipient) -> Option<usize> {
+    fn session_for(&self, to: BookedRecipient) -> Option<usize> {
         let BookedRecipient::Device(_, device) = to else { return None };
         let last = self.sessions.iter().rposition(|session| session.device == device)?;
         let session = &self.sessions[last];
@@ -402,7 +402,7 @@ impl Book {
             is_receipt: false,
             corrects: None,
             is_unkept: false,
-            for_session: self.addressed(to),
+            for_session: self.session_for(to),
             losses,
             deaths: self.deaths_before(),
             sent_ms: self.now_ms,

@@ -180,7 +180,7 @@ struct ManagedState {
 }
 
 impl ManagedState {
-    fn acknowledged(&self) -> u32 {
+    fn count_acknowledged(&self) -> u32 {
         self.sent.wrapping_sub(self.unacknowledged.len() as u32)
     }
 }

@@ -30,7 +30,7 @@ impl SeededDraw {
 
     /// Returns the index of one of these weights; the probability of each is in proportion to its
     /// weight.
-    pub fn weighted(&mut self, weights: &[u32]) -> usize {
+    pub fn by_weight(&mut self, weights: &[u32]) -> usize {
         let sum: u32 = weights.iter().sum();
         let mut left = self.below(sum as usize) as u32;
         let is_it = |weight: &u32| match left.checked_sub(*weight) {
@@ -52,7 +52,7 @@ mod tests {
     fn weights_decide_how_often_something_is_drawn() {
         let mut draw = SeededDraw::new(1);
         let mut counts = [0; 3];
-        (0..1000).for_each(|_| counts[draw.weighted(&[1, 0, 9])] += 1);
+        (0..1000).for_each(|_| counts[draw.by_weight(&[1, 0, 9])] += 1);
         assert!(counts[0] > 50 && counts[1] == 0 && counts[2] > 800, "{counts:?}");
     }
 }

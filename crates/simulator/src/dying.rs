@@ -59,7 +59,7 @@ impl SimulatedRun {
         if self.is_calm() {
             self.say_last(node, choice);
         }
-        let journaled = if self.is_calm() { self.nodes.journaled(node) } else { None };
+        let journaled = if self.is_calm() { self.nodes.journaled_sessions(node) } else { None };
         let owes = self.nodes.owes_journal(node);
         self.nodes.let_sleep(None);
         if !self.nodes.kill(node) {

@@ -241,7 +241,7 @@ impl SimulatedEventKind {
 impl SimulatedEvent {
     /// Draws one of these kinds, with these weights.
     pub fn draw(draw: &mut SeededDraw, kinds: &[(SimulatedEventKind, u32)], weights: &[u32]) -> Self {
-        let (what, _) = kinds[draw.weighted(weights)];
+        let (what, _) = kinds[draw.by_weight(weights)];
         Self { what, who: draw.below(1 << 16), a: draw.below(1 << 16), b: draw.below(1 << 16) }
     }
 }

@@ -270,8 +270,8 @@ impl SimulatedNodes {
 
     /// Returns the full JIDs of the sessions that other nodes would continue if this node died now;
     /// `None` if that is uncertain.
-    pub fn journaled(&mut self, node: usize) -> Option<Vec<String>> {
-        self.list[node].agent().filter(|agent| agent.stays()).and_then(|agent| agent.journaled())
+    pub fn journaled_sessions(&mut self, node: usize) -> Option<Vec<String>> {
+        self.list[node].agent().filter(|agent| agent.stays()).and_then(|agent| agent.journaled_sessions())
     }
 
     /// Returns whether the shards of a node have sent something that its journal doesn't have yet.

@@ -412,8 +412,8 @@ impl SimulatedPeer {
         let attr = |name: &str| element.attr(name).unwrap_or_default().to_owned();
         let (from, to) = (attr("to"), attr("from"));
         match (element.ns(), element.name(), element.attr("type")) {
-            (_, "handshake", _) => self.proven(book),
-            (ns::DIALBACK, "result", Some("valid")) => self.proven(book),
+            (_, "handshake", _) => self.open_stream(book),
+            (ns::DIALBACK, "result", Some("valid")) => self.open_stream(book),
             (ns::DIALBACK, "result", Some(_)) => {
                 book.abroad.doubt();
                 self.own.take().into_iter().for_each(|stream| stream.wire.peer.reset());
@@ -442,7 +442,7 @@ impl SimulatedPeer {
     }
 
     /// Continues with a stream that may be used from now on.
-    fn proven(&mut self, book: &mut Book) {
+    fn open_stream(&mut self, book: &mut Book) {
         let Some(stream) = self.own.as_mut().filter(|stream| stream.stage == PeerStage::Proving) else { return };
         stream.stage = PeerStage::Open;
         for xml in std::mem::take(&mut self.waiting) {

@@ -313,7 +313,7 @@ impl DevicePlan {
             is_managed: draw.percent(70),
             resumes: true,
             login: [PlannedLogin::Plain, PlannedLogin::Scram, PlannedLogin::Sasl2, PlannedLogin::Bind2]
-                [draw.weighted(&[50, 15, 15, 20])],
+                [draw.by_weight(&[50, 15, 15, 20])],
             scram: Mechanism::ScramSha256,
             by_source: None,
             way: if draw.percent(15) { LoginWay::WebSocket } else { LoginWay::Tcp },

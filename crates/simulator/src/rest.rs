@@ -48,11 +48,11 @@ pub(crate) fn come_to_rest(run: &mut SimulatedRun) {
     let checks: [fn(&mut SimulatedRun); 10] =
         [answers, rosters, presences, rooms, archives, room_archives, privacy, deliveries, news, abroad];
     for check in checks {
-        if run.book.broken().is_none() {
+        if run.book.first_breach().is_none() {
             check(run);
         }
     }
-    if run.book.broken().is_none() {
+    if run.book.first_breach().is_none() {
         disperse(run);
     }
 }
@@ -71,7 +71,7 @@ fn gather(run: &mut SimulatedRun) {
         if let Some(peer) = &mut run.peer {
             peer.come(run.nodes.first(), &mut run.book);
         }
-        if all || run.book.broken().is_some() {
+        if all || run.book.first_breach().is_some() {
             break;
         }
         run.pass(30_000);

@@ -73,11 +73,11 @@ pub fn run(plan: &RunPlan, keeps_lines: bool) -> RunOutcome {
     for (number, event) in plan.events.iter().enumerate() {
         run.book.note(format_args!("-- {number} {event:?} at {}", run.nodes.now()));
         run.happen(event);
-        if run.book.broken().is_some() {
+        if run.book.first_breach().is_some() {
             break;
         }
     }
-    if run.book.broken().is_none() {
+    if run.book.first_breach().is_none() {
         rest::come_to_rest(&mut run);
     }
     run.end()
@@ -137,7 +137,7 @@ impl SimulatedRun {
     fn end(mut self) -> RunOutcome {
         let (called, failed) = self.nodes.store_counts();
         self.statistics.finish(&self.book, called, failed);
-        let broken = self.book.broken().map(str::to_owned);
+        let broken = self.book.first_breach().map(str::to_owned);
         RunOutcome { hash: self.book.journal.hash(), broken, lines: journal::take_lines(), statistics: self.statistics }
     }
 
@@ -289,7 +289,7 @@ impl SimulatedRun {
                     any |= peer.read(usize::MAX, &mut self.book);
                 }
             }
-            if !any || self.book.broken().is_some() {
+            if !any || self.book.first_breach().is_some() {
                 if !self.is_stalled && !self.nodes.is_hindered() {
                     self.book.come_to_rest();
                     self.rested_ms = self.nodes.now();

@@ -236,10 +236,10 @@ impl UnsteadyState {
             DatabaseTrouble::Busy => Fate::Refused(StoreError::Busy),
             DatabaseTrouble::Full => Fate::Refused(StoreError::Full(engine())),
             DatabaseTrouble::Away if self.draw.percent(20) => Fate::Unheard,
-            DatabaseTrouble::Away => Fate::Refused(lost()),
+            DatabaseTrouble::Away => Fate::Refused(connection_error()),
             DatabaseTrouble::Once => {
                 self.trouble = DatabaseTrouble::None;
-                Fate::Refused(if self.draw.percent(50) { lost() } else { StoreError::Other(engine()) })
+                Fate::Refused(if self.draw.percent(50) { connection_error() } else { StoreError::Other(engine()) })
             }
         }
     }
@@ -263,7 +263,7 @@ impl Forward for Unsteady {
                 Fate::Unheard => {
                     // An operation on memory is complete once it was called.
                     drop(call(stores));
-                    Err(lost())
+                    Err(connection_error())
                 }
             });
         });
@@ -274,7 +274,7 @@ impl Forward for Unsteady {
     }
 }
 
-fn lost() -> StoreError {
+fn connection_error() -> StoreError {
     StoreError::Lost(engine())
 }
 

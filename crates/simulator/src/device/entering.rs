@@ -43,7 +43,7 @@ impl UserDevice {
             DeviceStage::Offered if std::mem::take(&mut self.registers) => self.register(element, book),
             DeviceStage::Offered => self.authenticate(element, book),
             DeviceStage::Registering(features) => self.authenticate(&features, book),
-            DeviceStage::Presented => self.presented(element, book),
+            DeviceStage::Presented => self.finish_token_login(element, book),
             DeviceStage::Authenticating(exchange) => self.go_on(*exchange, element, book),
             DeviceStage::OfferedMore => self.resume_or_bind(book),
             DeviceStage::Binding(id) => self.bound(&id, element, book),
@@ -242,7 +242,7 @@ impl UserDevice {
                 self.session.into_iter().for_each(|session| book.sessions[session].goes_on_ms = 0);
                 self.acknowledged(handled, book);
                 let again = self.managed.as_mut().map(|managed| {
-                    managed.sent = managed.acknowledged();
+                    managed.sent = managed.count_acknowledged();
                     std::mem::take(&mut managed.unacknowledged)
                 });
                 for (xml, number) in again.unwrap_or_default() {
@@ -264,9 +264,9 @@ impl UserDevice {
     /// Notes how many stanzas the server has handled (XEP-0198 §4).
     pub(super) fn acknowledged(&mut self, h: u32, book: &mut Book) {
         let Some(managed) = &mut self.managed else { return };
-        let news = h.wrapping_sub(managed.acknowledged());
+        let news = h.wrapping_sub(managed.count_acknowledged());
         if news as usize > managed.unacknowledged.len() {
-            let (sent, before) = (managed.sent, managed.acknowledged());
+            let (sent, before) = (managed.sent, managed.count_acknowledged());
             return book.break_rule(format!(
                 "{}/{} sent {sent} stanzas, of which {before} were acknowledged, and now {h} (XEP-0198 §4)",
                 self.bare, self.resource

@@ -60,14 +60,15 @@ impl UserDevice {
             return self.refused(id, book);
         }
         if let Some(result) = element.child("result", "urn:xmpp:mam:2") {
-            return self.archived(element, result, book);
+            return self.record_archived(element, result, book);
         }
         for direction in ["received", "sent"] {
             if let Some(carbon) = element.child(direction, "urn:xmpp:carbons:2") {
                 if element.attr("from") != Some(&*self.bare) {
                     book.break_rule(format!("{} got a carbon from {:?}", self.full(), element.attr("from")));
                 }
-                let Some((copy, number)) = forwarded(carbon).and_then(|copy| Some((copy, number_of(copy)?))) else {
+                let Some((copy, number)) = forwarded_message(carbon).and_then(|copy| Some((copy, number_of(copy)?)))
+                else {
                     return;
                 };
                 self.tell_archive_id(copy, number, book);
@@ -176,13 +177,16 @@ impl UserDevice {
         }
     }
 
-    fn archived(&mut self, message: &Element, result: &Element, book: &mut Book) {
+    fn record_archived(&mut self, message: &Element, result: &Element, book: &mut Book) {
         let address = self.archive.as_deref().unwrap_or(&self.bare);
         if message.attr("from").is_some_and(|from| from != address) {
             book.break_rule(format!("{} got an archived message from {:?}", self.full(), message.attr("from")));
         }
-        let number = forwarded(result).and_then(number_of);
-        forwarded(result).zip(number).into_iter().for_each(|(copy, number)| check_correction(copy, number, book));
+        let number = forwarded_message(result).and_then(number_of);
+        forwarded_message(result)
+            .zip(number)
+            .into_iter()
+            .for_each(|(copy, number)| check_correction(copy, number, book));
         if let (Some(id), Some(number)) = (result.attr("id"), number) {
             self.archived.push(Archived { id: id.to_owned(), number });
         }
@@ -377,7 +381,7 @@ impl UserDevice {
     }
 }
 
-fn forwarded(wrapper: &Element) -> Option<&Element> {
+fn forwarded_message(wrapper: &Element) -> Option<&Element> {
     wrapper.child("forwarded", "urn:xmpp:forward:0")?.child("message", ns::CLIENT)
 }
 

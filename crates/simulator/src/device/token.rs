@@ -30,7 +30,7 @@ impl UserDevice {
     }
 
     /// Handles the outcome of a login by token.
-    pub(super) fn presented(&mut self, answer: &Element, book: &mut Book) {
+    pub(super) fn finish_token_login(&mut self, answer: &Element, book: &mut Book) {
         let Some(key) = self.token.clone() else { return };
         if answer.name() == "success" {
             let data = answer.child_text("additional-data", ns::SASL2).unwrap_or_default();

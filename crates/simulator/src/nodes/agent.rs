@@ -151,9 +151,9 @@ impl Agent {
     /// Returns the full JIDs of the sessions that other nodes would continue if the process died
     /// now. Returns `None` if that is uncertain, since the journal doesn't have everything that was
     /// promised.
-    pub fn journaled(&self) -> Option<Vec<String>> {
+    pub fn journaled_sessions(&self) -> Option<Vec<String>> {
         let is_whole = self.connection.is_some() && self.can_reach() && self.journal.is_whole(self.server.shards());
-        is_whole.then(|| self.redis().journaled(self.table.me()))
+        is_whole.then(|| self.redis().journaled_sessions(self.table.me()))
     }
 
     /// Returns whether its shards have sent something that the journal doesn't have yet.
@@ -423,7 +423,7 @@ impl Agent {
                 self.journal.reads(shard, process, parts);
                 self.server.recovered(shard, (process.node, process.incarnation), fields);
             }
-            AgentNews::Voided(era, is_void) => self.journal.voided(era, is_void),
+            AgentNews::Voided(era, is_void) => self.journal.record_void(era, is_void),
             AgentNews::Rows(rows) => self.rows(rows),
             AgentNews::FencedOff(rows) => {
                 self.is_fencing = false;

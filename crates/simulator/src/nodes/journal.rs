@@ -167,7 +167,7 @@ impl AgentJournal {
     }
 
     /// Records whether the database has declared an era invalid.
-    pub fn voided(&mut self, era: u64, is_void: bool) {
+    pub fn record_void(&mut self, era: u64, is_void: bool) {
         self.is_voiding = false;
         if is_void && era == self.era && self.broken_since_ms.is_some() {
             self.is_void = true;

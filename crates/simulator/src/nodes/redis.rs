@@ -209,7 +209,7 @@ impl SimRedis {
     }
 
     /// Returns the full JIDs of the sessions that the journal of a process has.
-    pub fn journaled(&self, of: NodeProcess) -> Vec<String> {
+    pub fn journaled_sessions(&self, of: NodeProcess) -> Vec<String> {
         let Some(journal) = self.journals.get(&of) else { return Vec::new() };
         let Some(own) = journal.state.as_ref().and_then(|state| state.era) else { return Vec::new() };
         let fields =
