@@ -16,28 +16,29 @@
 //! # Layout
 //!
 //! `proof` is the other server's proof that it is the domain's, `login` the proof of our own
-//! identity, `acks` the acknowledgements.
+//! identity, `acks` the acknowledgements, `peer` the peer's stanzas and answers, `ending` the end.
 
 use std::sync::Arc;
 
 use rookery_fanout::Packet;
 use rookery_hub::Custody;
 use rookery_jid::Jid;
-use rookery_stream::error::{Condition, StreamError};
+use rookery_stream::error::StreamError;
 use rookery_stream::tls::trust::{Names, Untrusted};
 use rookery_xml::header::Header;
 use rookery_xml::{Built, Element, Kind, Limits, Scanner, Stanza, ns};
 
-use crate::dialback::{self, Dialback, DialbackAnswer};
+use crate::dialback;
 use crate::inbound::{Ours, domain};
 use crate::notes;
 use crate::outbound::acks::AcksAgreement;
-use crate::reading::{ReadItem, ReadingPlace, STREAM_END, has_features, judge, write_header};
+use crate::reading::{ReadItem, ReadingPlace, has_features, judge, write_header};
 use crate::settings::FederationSettings;
-use crate::stanzas::{Judged, Spoken};
 
 pub(crate) mod acks;
+mod ending;
 mod login;
+mod peer;
 mod proof;
 
 /// A stream being negotiated, or in use.
@@ -246,16 +247,6 @@ impl Outbound {
         }
     }
 
-    /// Returns why the stream ended, in words for the operator's log.
-    pub fn cause(&self) -> &str {
-        self.cause.as_deref().unwrap_or("the other server has closed the stream")
-    }
-
-    /// Returns whether the stream has ended with an error, the peer's or ours.
-    pub fn has_failed(&self) -> bool {
-        self.phase == OutboundPhase::Ended && self.cause.is_some()
-    }
-
     /// Returns whether stanzas, or questions, may be sent.
     pub fn is_ready(&self) -> bool {
         self.phase == OutboundPhase::Ready
@@ -370,34 +361,6 @@ impl Outbound {
         dialback::ask(dialback::Name::Verify, &self.local, &self.remote, Some(id), key, out);
     }
 
-    /// Ends the stream with an error, or without one if it is idle.
-    pub fn close(&mut self, error: Option<&StreamError>, out: &mut Vec<u8>) {
-        match (self.phase, error) {
-            (OutboundPhase::Ended, _) => {}
-            (OutboundPhase::Closed | OutboundPhase::Tls, _) => self.phase = OutboundPhase::Ended,
-            (_, Some(error)) => {
-                self.say_last(|out| error.render(None, out), out);
-                self.phase = OutboundPhase::Ended;
-            }
-            (_, None) => _ = self.end(out),
-        }
-    }
-
-    /// Ends our direction because the stream is idle. Stanzas of the peer still count until it has
-    /// ended its own (RFC 6120 §4.4).
-    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
-        self.say_last(|out| out.extend_from_slice(STREAM_END), out);
-        self.is_closing = true;
-    }
-
-    /// Writes the end of our direction, once, after the last acknowledgement.
-    fn say_last(&mut self, end: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
-        if !self.is_closing {
-            self.acknowledge(out);
-            end(out);
-        }
-    }
-
     /// Returns whether the peer has accepted our identity.
     fn is_logged_in(&self) -> bool {
         matches!(
@@ -481,7 +444,7 @@ impl Outbound {
             }
             (ns::DIALBACK, "result", OutboundPhase::Dialback) => self.result(&element, out),
             (ns::DIALBACK, "verify", OutboundPhase::Ready) if self.purpose == StreamPurpose::Questions => {
-                read_answer(&element)
+                peer::read_answer(&element)
             }
             (ns::DIALBACK, name, OutboundPhase::Ready) if self.is_bidi => {
                 self.handle_question(name, &element, ours, out)
@@ -492,113 +455,12 @@ impl Outbound {
             _ => None,
         }
     }
-
-    /// Handles a stanza of the peer. It counts if both directions were requested.
-    fn stanza(&mut self, stanza: Stanza<'_>, ours: &dyn Ours, out: &mut Vec<u8>) -> Option<OutboundEvent> {
-        if !self.is_bidi {
-            return None;
-        }
-        if self.is_deaf {
-            return Some(self.fail(&StreamError::Conflict, "it continues over another connection", out));
-        }
-        if !self.is_logged_in() {
-            return Some(self.fail(
-                &StreamError::NotAuthorized,
-                "it sent a stanza before it had accepted our login",
-                out,
-            ));
-        }
-        let (settings, lang) = (&*self.settings, self.lang.as_deref());
-        let spoken = Spoken { settings, local: &self.local, lang, ours };
-        let event = match spoken.judge(stanza, |domain| (*domain == *self.remote).then(|| self.proof())) {
-            Judged::Taken(packet, to) => Some(OutboundEvent::Stanza(packet, to, None)),
-            Judged::Refused(error, to) => Some(OutboundEvent::Refused(error, to)),
-            Judged::Dropped => None,
-            Judged::Fails(error, text) => {
-                let text = text.unwrap_or("it sent a stanza that it may not send");
-                return Some(self.fail(&error, text, out));
-            }
-        };
-        match (event, self.acks.count()) {
-            (Some(OutboundEvent::Stanza(packet, to, _)), custody) => Some(OutboundEvent::Stanza(packet, to, custody)),
-            (other, _) => other,
-        }
-    }
-
-    /// Handles a dialback question from a peer that may send, too: it gets an answer about our
-    /// keys. For other pairs of domains the peer has to open streams of its own.
-    fn handle_question(
-        &mut self,
-        name: &str,
-        element: &Element,
-        ours: &dyn Ours,
-        out: &mut Vec<u8>,
-    ) -> Option<OutboundEvent> {
-        if element.attr("type").is_some() {
-            return None;
-        }
-        match (name, element.attr("from"), element.attr("to")) {
-            ("verify", Some(_), Some(_)) => _ = dialback::confirm(element, &self.settings, ours, out),
-            ("result", Some(from), Some(to)) => {
-                let refused = Err(Condition::ResourceConstraint);
-                dialback::answer(dialback::Name::Result, to, from, None, &refused, out);
-            }
-            _ => {}
-        }
-        None
-    }
-
-    /// Handles a stream error of the peer, which ends the stream.
-    fn handle_error(&mut self, error: &Element, out: &mut Vec<u8>) -> OutboundEvent {
-        self.was_told_off = true;
-        let condition = error.children().find(|child| child.ns() == ns::STREAM_ERRORS && child.name() != "text");
-        let condition = condition.map_or("no condition", Element::name);
-        let text = error.child_text("text", ns::STREAM_ERRORS).unwrap_or_default();
-        let text: String = text.chars().filter(|char| !char.is_control()).take(MAX_TEXT).collect();
-        self.end_because(&format!("it says {condition}: {text}"), out)
-    }
-
-    fn fail(&mut self, error: &StreamError, text: &str, out: &mut Vec<u8>) -> OutboundEvent {
-        self.say_last(|out| error.render(Some(text), out), out);
-        self.fail_silently(text)
-    }
-
-    fn fail_silently(&mut self, cause: &str) -> OutboundEvent {
-        self.phase = OutboundPhase::Ended;
-        self.cause.get_or_insert_with(|| cause.to_owned());
-        OutboundEvent::End
-    }
-
-    fn end_because(&mut self, cause: &str, out: &mut Vec<u8>) -> OutboundEvent {
-        self.say_last(|out| out.extend_from_slice(STREAM_END), out);
-        self.fail_silently(cause)
-    }
-
-    fn end(&mut self, out: &mut Vec<u8>) -> OutboundEvent {
-        self.say_last(|out| out.extend_from_slice(STREAM_END), out);
-        self.phase = OutboundPhase::Ended;
-        OutboundEvent::End
-    }
-}
-
-/// Reads the answer to a question. The owner has to check that it was requested.
-fn read_answer(element: &Element) -> Option<OutboundEvent> {
-    let answer = Dialback::read(element)?;
-    let outcome = match answer.answer? {
-        DialbackAnswer::Valid => Some(true),
-        DialbackAnswer::Invalid => Some(false),
-        DialbackAnswer::Error => None,
-    };
-    let (from, to) = (domain(&answer.from).ok()?, domain(&answer.to).ok()?);
-    Some(OutboundEvent::Answered { from, to, id: answer.id?.into(), outcome })
 }
 
 /// The most bytes of a stream's id, which is a part of each key.
 const MAX_ID: usize = 255;
 /// The most bytes of a language tag: BCP 47 §4.4.1 knows none above 35.
 const MAX_LANG: usize = 64;
-/// The most characters of a peer's explanation in a log line.
-const MAX_TEXT: usize = 200;
 
 #[cfg(test)]
 mod tests;
