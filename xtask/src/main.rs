@@ -79,22 +79,44 @@ fn sizes() -> XtaskOutcome {
 }
 
 /// Runs a benchmark at another revision and at this one, three times each in turn, so that a
-/// disturbance affects both.
+/// disturbance affects both. The other revision has a folder of its own, named by its commit: a
+/// name such as `HEAD~3` soon means another one.
 fn compare(revision: &str, bench: &str, more: &[&str]) -> XtaskOutcome {
-    let before = root().join("target/compare").join(revision.replace('/', "-"));
+    let commit = commit(revision)?;
+    let before = root().join("target/compare").join(&commit);
     if !before.exists() {
-        let add = ["worktree", "add", "--detach"];
-        run(Command::new("git").args(add).arg(&before).arg(revision).current_dir(root()))?;
+        // With force, since git may still know the folder from before `target` was removed.
+        let add = ["worktree", "add", "--force", "--detach"];
+        run(Command::new("git").args(add).arg(&before).arg(&commit).current_dir(root()))?;
+    }
+    let run_one = ["bench", "--package", "rookery-bench", "--bench", bench];
+    // In a target folder that both use, each would replace what the other has compiled.
+    let bench_in = |folder: &Path| {
+        let mut cargo = cargo(folder);
+        cargo.args(run_one).env("CARGO_TARGET_DIR", folder.join("target"));
+        cargo
+    };
+    for (name, folder) in [(revision, before.as_path()), ("this tree", root())] {
+        println!("== {bench}, {name}: compiling");
+        run(bench_in(folder).arg("--no-run"))?;
     }
     for round in 1..=ROUNDS {
         for (name, folder) in [(revision, before.as_path()), ("this tree", root())] {
             println!("\n== {bench}, {name}, round {round} of {ROUNDS}");
-            let run_one = ["bench", "--package", "rookery-bench", "--bench", bench, "--"];
-            run(cargo(folder).args(run_one).args(more))?;
+            run(bench_in(folder).arg("--").args(more))?;
         }
     }
-    println!("\nThe other revision is in {}; `git worktree remove` ends it.", before.display());
+    println!("\n`git worktree remove --force {}` removes the other revision.", before.display());
     Ok(())
+}
+
+/// Returns the commit that a name means for git.
+fn commit(revision: &str) -> Result<String, String> {
+    let name = format!("{revision}^{{commit}}");
+    let output = Command::new("git").args(["rev-parse", "--verify", "--quiet", &name]).current_dir(root()).output();
+    let output = output.map_err(|error| format!("git: {error}"))?;
+    let commit = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if commit.is_empty() { Err(format!("git knows no revision {revision}")) } else { Ok(commit) }
 }
 
 /// Counts the lines of the Rust files in a folder and below it; 0 if there is no such folder.
