@@ -120,8 +120,8 @@ pub enum ServerCommand {
     /// configuration
     #[command(after_help = examples::BACKUP)]
     Backup {
-        /// The file to write, or - for standard output; it is compressed, and its owner alone can
-        /// read it
+        /// The file to write, or - for standard output; it is compressed, and readable only by its
+        /// owner
         #[arg(value_name = "FILE")]
         file: PathBuf,
         #[command(flatten)]
@@ -367,7 +367,7 @@ pub enum AdminCommand {
         #[arg(long, value_name = "DOMAIN")]
         domain: Option<String>,
     },
-    /// Take that right away at once
+    /// Take away the right of an account to administer a domain, at once
     Remove {
         /// The account
         jid: String,
@@ -390,7 +390,8 @@ pub enum TokenCommand {
     Add {
         /// Name of the token
         name: String,
-        /// Rights of the token, such as users:read; may be repeated, or be a list with commas
+        /// Rights of the token, such as users:read; may be repeated, or be a list
+        /// separated by commas
         #[arg(long = "scope", value_name = "SCOPE", required = true, value_delimiter = ',')]
         scopes: Vec<String>,
         /// Restrict it to this domain

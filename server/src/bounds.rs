@@ -111,11 +111,11 @@ const DPM: &str = "readings";
 const HEAD: &str = "\
 # Limits
 
-Every bound on what a client, an account, an address or another server can make this one keep or do. The excess hits those who cause it.
+Every bound on the data and work that a client, an account, an address or another server can cause here. An excess affects those who cause it.
 `rookery config limits` prints this page with the values of your configuration; `UPDATE_DOC=1 cargo test --workspace up_to_date` writes it
-with the defaults. A key is where operators change a bound; a bound without one is fixed.
+with the defaults. Operators change a bound by its key; a bound without a key is fixed.
 
-| part | what is bounded | for each | at most | key | what happens to more |
+| part | bound on | for each | at most | key | beyond it |
 | --- | --- | --- | --- | --- | --- |
 ";
 

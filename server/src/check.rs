@@ -240,7 +240,7 @@ fn usable(report: &mut CheckReport, wanted: &WantedCertificate, certificate: &ce
     }
     if seen.not_before > clock::now() as i64 {
         let from = clock::date(seen.not_before);
-        report.warn(CERTIFICATE, format!("{file} is valid only from {from} on; is this machine's clock right?"));
+        report.warn(CERTIFICATE, format!("{file} is valid only from {from} on; check this machine's clock"));
     }
     for domain in wanted.domains.iter().filter(|domain| !seen.covers(domain)) {
         let names = seen.names.join(", ");

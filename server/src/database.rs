@@ -123,7 +123,7 @@ impl OpenedDatabase {
     ///
     /// # Errors
     ///
-    /// The error of the store, or that the operating system has no random bytes.
+    /// The error of the store, or that the operating system provides no random bytes.
     pub fn decoys(&self) -> Result<Decoys, CommandFailure> {
         Ok(Decoys { secret: self.decoy_secret()?, counts: wait(self.stores.accounts.iterations())? })
     }

@@ -55,7 +55,7 @@ impl fmt::Display for CommandFailure {
             }
             CommandFailure::Told => Ok(()),
             CommandFailure::TakenOver => f.write_str(
-                "other nodes of the cluster have taken over from this process, which stood still or was cut off; \
+                "other nodes of the cluster have taken over from this process, which was stalled or cut off; \
                  start it again",
             ),
             CommandFailure::Config(error) => write!(f, "{error}"),

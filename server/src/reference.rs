@@ -136,7 +136,7 @@ const COLUMNS: usize = 100;
 const CONFIGURATION: &str = "\
 # Configuration
 
-Every key with its default and its meaning, as `rookery config example` prints it; the page is made from
+Every key with its default and its meaning, as `rookery config example` prints it. This page is made from
 the table by which the file is read. Keep the keys that you change. [Configuration](../operating/configuration.md)
 says how the file works, and how to find what is wrong with one.
 

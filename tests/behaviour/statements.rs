@@ -196,9 +196,9 @@ fn the_table_of_statements_is_up_to_date() {
 
 const HEAD: &str = "# Statements
 
-Where the database is another machine, each statement is a way there and back, whatever it does. So their number is bounded: lists of contacts,
+If the database is on another machine, each statement takes a round trip, whatever it does. So their number is bounded: lists of contacts,
 accounts or ids go into one statement each, of up to 512. This page is made by `UPDATE_DOC=1 cargo test --workspace up_to_date`;
-what begins and ends transactions is left out, since operations share it.
+statements that begin and end transactions are left out, because operations share them.
 
 ## A login
 

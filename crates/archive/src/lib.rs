@@ -190,7 +190,7 @@ const BOUNDS: [Bound; 11] = [
     Bound::on("messages in a page", Per::Stanza, Most::Option(PAGE.key), Unit::Number)
         .or("the client asks for the next page"),
     Bound::on("messages that a search reads", Per::Stanza, Most::Option(SEARCH.key), Unit::Number)
-        .or("it answers with the results so far, and continues when it is asked again"),
+        .or("the client gets the results so far, and can ask for more"),
     Bound::on("different words in a search", Per::Stanza, Most::Fixed(query::MAX_WORDS as u64), Unit::Number)
         .or("the search gets <policy-violation/>"),
     Bound::on(

@@ -34,7 +34,7 @@ impl ArchivePolicy {
 pub(super) const DEFAULT: OptionSpec = OptionSpec {
     key: "default",
     default: || Value::Text("always".into()),
-    doc: "what is archived for users without a preference: \"always\", \"roster\" (contacts only) or \"never\"",
+    doc: "messages that are archived for users without a preference: \"always\", \"roster\" (contacts only) or \"never\"",
     check: |value| match value {
         Value::Text(word) if ArchivePolicy::read(word).is_none() => {
             Err("must be \"always\", \"roster\" or \"never\"".to_owned())

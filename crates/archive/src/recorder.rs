@@ -387,7 +387,7 @@ fn handle_refusal(world: &mut World, group: &RecordGroup, error: &StoreError) {
     let count = group.messages.len();
     world.counters.store_errors += 1;
     world.counters.archive_lost += count as u64;
-    warn!(%error, messages = count, "archives lack messages that the store did not take");
+    warn!(%error, messages = count, "messages are missing from archives, because the store refused them");
     let told = group.messages.iter().zip(&group.notes).filter(|(_, (_, is_in_custody, _))| *is_in_custody);
     // The group doesn't know which share is whose: a sender that isn't told sends again messages
     // that the archives have, rather than missing some that they lack.

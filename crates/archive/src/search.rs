@@ -103,7 +103,7 @@ impl Search {
     pub(super) fn begin(world: &mut World, iq: Iq, mut query: Query, view: ArchiveView) {
         if !world.state_mut::<ArchiveSearches>().enter(iq.from.as_ref()) {
             let error = StanzaError::new(Condition::ResourceConstraint);
-            return world.reply_error(&iq, error.with_text("too many searches at the same time"));
+            return world.reply_error(&iq, error.with_text("too many searches are running at the same time"));
         }
         query.wanted.terms = terms::of_words(&query.words);
         let most = option(world, &iq.to, SEARCH.key);

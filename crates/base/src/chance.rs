@@ -71,7 +71,7 @@ pub fn fill(bytes: &mut [u8]) -> Result<(), NoChance> {
 /// Returns a number of letters and digits that nobody can guess, of 5 bits each.
 ///
 /// # Errors
-/// [`NoChance`] if the operating system gives no random bytes.
+/// [`NoChance`] if the operating system provides no random bytes.
 pub fn text(length: usize) -> Result<String, NoChance> {
     let mut bytes = vec![0; length];
     fill(&mut bytes)?;
@@ -94,7 +94,7 @@ pub struct NoChance;
 
 impl fmt::Display for NoChance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the operating system gives no random bytes")
+        f.write_str("the operating system provides no random bytes")
     }
 }
 

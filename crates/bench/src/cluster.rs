@@ -63,8 +63,8 @@ pub struct ClusterBench {
     /// Seconds to send messages for
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Shell command that does harm, such as killing a node and starting it again; ROUND counts
-    /// from 0
+    /// Shell command that disturbs the cluster, such as killing a node and starting it again;
+    /// ROUND counts from 0
     #[arg(long = "do", value_name = "COMMAND")]
     harm: Option<String>,
     /// Seconds between two such commands; one that takes longer is waited for

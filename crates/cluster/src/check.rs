@@ -204,7 +204,7 @@ fn describe_eviction(policy: Option<&str>) -> (Severity, String) {
     match policy {
         Some("noeviction") => (Severity::Note, "maxmemory-policy noeviction".to_owned()),
         Some(policy) => {
-            let mend = "it may throw letters away when its memory is full; set it to noeviction";
+            let mend = "it may discard letters when its memory is full; set it to noeviction";
             (Severity::Warning, format!("maxmemory-policy {policy}: {mend}"))
         }
         None => (Severity::Note, "maxmemory-policy can't be seen by this user; it has to be noeviction".to_owned()),
@@ -218,10 +218,9 @@ fn describe_distance(trips: &[Duration]) -> (Severity, String) {
     let text =
         format!("a round trip takes {:.2} ms (half of {}), {:.2} ms (90 %)", ms(at(50)), trips.len(), ms(at(90)));
     match at(50) > FAR {
-        true => (
-            Severity::Warning,
-            format!("{text}: everything that one node tells another waits for that; use a nearer Redis"),
-        ),
+        true => {
+            (Severity::Warning, format!("{text}: all traffic between nodes waits for that; use a Redis that is closer"))
+        }
         false => (Severity::Note, text),
     }
 }

@@ -172,7 +172,7 @@ impl CarryingLoop {
         if is_member && !self.is_over && self.deaths.begin(process) {
             error!(
                 %process,
-                "a process of the cluster lives, but doesn't hand on the accounts and rooms whose home is now on other nodes: these take over from it, and it ends; find out why it stands still"
+                "a process of the cluster lives, but doesn't hand on the accounts and rooms whose home is now on other nodes: these take over from it, and it ends; find out what stalls it"
             );
             self.take_over(process);
         }

@@ -37,14 +37,14 @@ pub enum JoinFailure {
 impl std::fmt::Display for JoinFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Members(NotJoined::Store(error)) => write!(f, "the database does not let this node join: {error}"),
+            Self::Members(NotJoined::Store(error)) => write!(f, "the database refuses to let this node join: {error}"),
             Self::Members(NotJoined::Taken) => {
-                f.write_str("another process is joining the cluster under the same name of a node at this moment")
+                f.write_str("another process is joining the cluster under the same node name at this moment")
             }
             Self::Members(NotJoined::Unreadable(name)) => {
                 write!(f, "the database has an entry \"{name}\" of the cluster that this version can't read")
             }
-            Self::Members(NotJoined::Chance) => f.write_str("the operating system has no random bytes"),
+            Self::Members(NotJoined::Chance) => f.write_str("the operating system provides no random bytes"),
             Self::Redis(error) => write!(f, "the cluster's Redis can't be used: {error}"),
             Self::TooOld(version) => {
                 write!(f, "the cluster's Redis is of version {version}: 6.2 or later is needed, or Valkey")
@@ -67,7 +67,7 @@ impl std::fmt::Display for JoinFailure {
                 write!(
                     f,
                     "the clock of node \"{name}\" of this cluster is {} seconds {direction} this machine's: the order of \
-                     archives would be lost; let both follow the same source of time (NTP)",
+                     archives would be lost; have both use the same source of time (NTP)",
                     (ahead_ms.unsigned_abs() + 500) / 1000
                 )
             }

@@ -76,7 +76,7 @@ async fn expect_fit(
     if let Some(policy) = connection.setting("maxmemory-policy").await.filter(|policy| policy != "noeviction") {
         warn!(
             policy,
-            "the cluster's Redis may throw letters away when its memory is full; set maxmemory-policy to noeviction"
+            "the cluster's Redis may discard letters when its memory is full; set maxmemory-policy to noeviction"
         );
     }
     if let Some(exposed) = find_exposure(connection).await {
@@ -199,7 +199,7 @@ pub(crate) fn tell_clock(node: &str, ahead_ms: i64) {
     warn!(
         node,
         seconds,
-        "the clock of a node differs from this one's by this many seconds, and is behind if they are negative; let both follow the same source of time (NTP)"
+        "the clock of a node differs from this one's by this many seconds, and is behind if they are negative; have both use the same source of time (NTP)"
     );
 }
 

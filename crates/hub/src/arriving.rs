@@ -80,7 +80,7 @@ impl World {
         if now_ms >= since_ms + OVERDUE_MS {
             warn!(
                 ?late,
-                "nodes of the cluster haven't handed on the accounts and rooms in time whose home is now here; they are fenced off"
+                "nodes of the cluster haven't handed on in time the accounts and rooms whose home is now here; they are fenced off"
             );
             moves.late.since_ms = Some(now_ms);
             moves.late.overdue.extend(late);

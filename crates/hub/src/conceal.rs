@@ -192,7 +192,7 @@ impl World {
                 let delay = delay::element(last.owner.as_str(), last.unix_ms);
                 self.route(&packet.with_child(&delay), asker.as_ref());
             }
-            Err(fault) => warn!(account = %last.owner, ?fault, "the last presence in the store is damaged"),
+            Err(fault) => warn!(account = %last.owner, ?fault, "an account's last presence in the store is damaged"),
         }
     }
 

@@ -363,7 +363,7 @@ impl Memo for Befriend {
 
     fn refused(self, _: &mut World) {
         let Self { owner, contact } = self;
-        warn!(%owner, %contact, "two accounts couldn't become contacts: the node of one of them can't be reached");
+        warn!(%owner, %contact, "two accounts couldn't become contacts, because the node of one of them can't be reached");
     }
 }
 

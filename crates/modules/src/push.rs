@@ -78,7 +78,7 @@ impl Module for Push {
 const CONTENT: OptionSpec = OptionSpec {
     key: "content",
     default: || Value::Text("none".to_owned()),
-    doc: "what a notification says about the last message: \"none\", \"sender\", or \"body\", which is sender and text",
+    doc: "the contents of a notification about the last message: \"none\", \"sender\", or \"body\", which is sender and text",
     check: content,
 };
 

@@ -67,7 +67,7 @@ impl Module for SharedRoster {
     }
 
     fn summary(&self) -> &'static str {
-        "the operator gives users contacts, group by group"
+        "users have contacts that the operator assigns to them, by groups"
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {

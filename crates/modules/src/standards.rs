@@ -116,9 +116,9 @@ const HEAD: &str = "\
 # Standards that modules implement
 
 This page is made from the module table, and so is [rookery.doap](rookery.doap); `UPDATE_DOC=1 cargo test --workspace up_to_date` writes both.
-What is left out of a standard is said as far as it concerns servers.
+Omissions are listed as far as they concern servers.
 
-| standard | version | module | by default | what it is good for | left out |
+| standard | version | module | by default | purpose | left out |
 | --- | --- | --- | --- | --- | --- |
 ";
 

@@ -446,7 +446,7 @@ impl ImportedAccount {
         let (line, name) = (tag.line, tag.name());
         let element = input.element(tag)?;
         if element.is_none() {
-            import.leave_out(input, line, &format!("{name} is larger than this server takes"));
+            import.leave_out(input, line, &format!("{name} is larger than this server accepts"));
         }
         Ok(element)
     }

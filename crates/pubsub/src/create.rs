@@ -137,7 +137,7 @@ fn outcome_of(world: &mut World, key: &NodeKey, made: Result<Created, StoreError
         Ok(Created::Done) => Ok(()),
         Ok(Created::Exists) => Err(Condition::Conflict.into()),
         Ok(Created::Full) => full("there are too many nodes"),
-        Ok(Created::OwnerFull) => full("you have created as many nodes as you may, or they have too many bytes"),
+        Ok(Created::OwnerFull) => full("you already have as many nodes, or bytes in them, as you may have"),
         Ok(Created::NoAccount) => Err(Condition::ItemNotFound.into()),
         Err(error) => {
             world.store_failed("creating a node", &key.0, &error);

@@ -58,10 +58,11 @@ pub(crate) fn make(world: &mut World, jid: Jid, creator: &Jid, is_operators: boo
         Full::Service => {
             StanzaError::new(Condition::ResourceConstraint).with_text("the service has no place for more rooms")
         }
-        Full::Account => StanzaError::new(Condition::NotAllowed).with_text("you have as many rooms as you may"),
-        Full::Domain => {
-            StanzaError::new(Condition::NotAllowed).with_text("your server's users have as many rooms as they may")
+        Full::Account => {
+            StanzaError::new(Condition::NotAllowed).with_text("you already have as many rooms as you may have")
         }
+        Full::Domain => StanzaError::new(Condition::NotAllowed)
+            .with_text("your server's users already have as many rooms as they may have"),
     })?;
     let mut room = Room::new(world, jid, creator.as_ref()).ok_or(Condition::ItemNotFound)?;
     room.forget_past(world);

@@ -408,7 +408,7 @@ pub(super) fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<Stored
                 });
             }
             None => {
-                warn!(room = %jid, "the configuration in the store is damaged");
+                warn!(room = %jid, "a room's configuration in the store is damaged");
                 turn_all_away(world, jid, (&Condition::InternalServerError, None));
             }
         },

@@ -65,7 +65,9 @@ impl Room {
         let invited = invites.iter().map(|invite| Jid::parse(invite.attr("to").unwrap_or_default()));
         let invited: Vec<_> = invited.collect::<Result<_, _>>().map_err(|_| Condition::JidMalformed)?;
         if !self.may_write(world, from, invited.len()) {
-            return Err(StanzaError::new(Condition::ResourceConstraint).with_text("you invite too many"));
+            return Err(
+                StanzaError::new(Condition::ResourceConstraint).with_text("you are sending too many invitations")
+            );
         }
         for (invite, to) in invites.iter().zip(&invited) {
             self.admit(world, to)?;

@@ -84,7 +84,7 @@ impl Room {
         let is_here = world.is_here(from.domain());
         if !world.state::<Directory>().holdings.take_seat(from.as_ref(), is_here, &self.limits) {
             let error = StanzaError::new(Condition::ResourceConstraint);
-            return Err(error.with_text("you are already in as many rooms as you may be"));
+            return Err(error.with_text("you are already in as many rooms as you may enter"));
         }
         let paces = match self.nicks.get(key).copied() {
             Some(at) => self.may_stir(world, at, 2 * self.occupants.len()).map(|()| Default::default()),

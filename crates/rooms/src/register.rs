@@ -101,7 +101,7 @@ impl Room {
         }
         if !is_known && known_in.is_some_and(|known_in| known_in >= self.limits.registrations) {
             let error = StanzaError::new(Condition::ResourceConstraint);
-            return Err(error.with_text("you are already registered with as many rooms as you may be"));
+            return Err(error.with_text("you are already registered with as many rooms as allowed"));
         }
         if self.needs_approval(before) {
             return self.want_registration(world, iq, &form, nick);

@@ -35,7 +35,7 @@ impl Room {
             return world.bounce(
                 packet,
                 to,
-                StanzaError::new(Condition::ResourceConstraint).with_text("you send requests too fast"),
+                StanzaError::new(Condition::ResourceConstraint).with_text("you are sending requests too fast"),
             );
         }
         if !self.pass_request(world, stanza, from, asker, asked) {

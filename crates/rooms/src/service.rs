@@ -45,8 +45,10 @@ fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     };
     let rate = domain.module(NAME).map_or(0, |options| options.number(REQUESTS));
     if !world.state::<Directory>().holdings.may_ask(iq.from.bare(), rate, world.time()) {
-        return world
-            .reply_error(&iq, StanzaError::new(Condition::ResourceConstraint).with_text("you send requests too fast"));
+        return world.reply_error(
+            &iq,
+            StanzaError::new(Condition::ResourceConstraint).with_text("you are sending requests too fast"),
+        );
     }
     let has_node = iq.payload.attr("node").is_some_and(|node| !node.is_empty());
     let name = domain.module(NAME).map_or("", |options| options.text("name"));

@@ -111,10 +111,12 @@ impl Room {
             return Err(Condition::Forbidden.into());
         }
         if !occupant.pace.take(rate, world.time()) {
-            return Err(StanzaError::new(Condition::ResourceConstraint).with_text("you speak too fast"));
+            return Err(StanzaError::new(Condition::ResourceConstraint).with_text("you are sending messages too fast"));
         }
         if is_subject && !self.may_change(world, at) {
-            return Err(StanzaError::new(Condition::ResourceConstraint).with_text("the subject changes too fast"));
+            return Err(
+                StanzaError::new(Condition::ResourceConstraint).with_text("the subject is being changed too often")
+            );
         }
         if is_subject && stanza.bytes().len() > self.limits.subject {
             return Err(StanzaError::new(Condition::NotAcceptable).with_text("the subject is too long"));
@@ -202,7 +204,7 @@ impl Room {
             return Err(Condition::Forbidden.into());
         }
         if !sender.pace.take(rate, world.time()) {
-            return Err(StanzaError::new(Condition::ResourceConstraint).with_text("you speak too fast"));
+            return Err(StanzaError::new(Condition::ResourceConstraint).with_text("you are sending messages too fast"));
         }
         let to = self.occupant_named(nick).ok_or(Condition::ItemNotFound)?;
         self.pass_on(world, packet.type_(), stanza, at, to);

@@ -89,7 +89,7 @@ impl fmt::Display for ClientError {
         f.write_str(match self {
             ClientError::BadCredentials => "user name or password has characters that SASLprep prohibits",
             ClientError::NoChannelBinding => "no channel-binding type in common with the server",
-            ClientError::NoRandomness => "the operating system gave no random bytes",
+            ClientError::NoRandomness => "the operating system provided no random bytes",
             ClientError::OutOfOrder => "the server broke the order of the exchange",
             ClientError::Malformed => "the server sent a malformed SASL message",
             ClientError::Nonce => "the server's nonce does not continue ours",

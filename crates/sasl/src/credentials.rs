@@ -95,7 +95,7 @@ impl Credentials {
     /// # Errors
     ///
     /// [`CredentialsError::BadPassword`] if SASLprep refuses the password,
-    /// [`CredentialsError::NoRandomness`] if the operating system gives no random bytes.
+    /// [`CredentialsError::NoRandomness`] if the operating system provides no random bytes.
     pub fn derive(password: &str, iterations: u32) -> Result<Credentials, CredentialsError> {
         let mut salts = [[0; SALT_BYTES]; 3];
         for salt in &mut salts {
@@ -168,7 +168,7 @@ impl fmt::Display for CredentialsError {
             CredentialsError::BadPassword => {
                 "the password is empty or has characters that SASLprep (RFC 4013) prohibits"
             }
-            CredentialsError::NoRandomness => "the operating system gave no random bytes for a salt",
+            CredentialsError::NoRandomness => "the operating system provided no random bytes for a salt",
         })
     }
 }

@@ -235,7 +235,7 @@ impl fmt::Display for StoreError {
             StoreError::Fenced(engine) => write!(
                 f,
                 "the database {engine} refuses further writes of this process, which was silent for too long: other nodes \
-                 have taken over; find out why it stood still or was cut off, and start it again"
+                 have taken over; find out why it was stalled or cut off, and start it again"
             ),
             StoreError::Missing(file) => {
                 write!(f, "there is no database {}: name one that exists", file.display())

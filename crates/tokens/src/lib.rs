@@ -93,7 +93,7 @@ impl TokenKeys {
             let unusable = |error: &dyn fmt::Display| format!("a key can't be used: {error}");
             match serde_json::from_value::<Jwk>(key) {
                 Ok(Jwk { algorithm: AlgorithmParameters::Other(_), .. }) if is_known => {
-                    return Err(unusable(&"it has not what keys of its kind have"));
+                    return Err(unusable(&"it lacks what a key of its kind needs"));
                 }
                 Ok(key) => keys.extend(Key::of(&key, fitting(&key, true)).map_err(|error| unusable(&error))?),
                 Err(error) if is_known => return Err(unusable(&error)),
@@ -141,7 +141,7 @@ impl TokenKeys {
                 validation.set_required_spec_claims(&["exp", "iss"]);
             }
         }
-        let mut why = "no key is for it".to_owned();
+        let mut why = "no key matches it".to_owned();
         for key in self.0.iter().filter(|key| key.may_have_signed(&token.header)) {
             match decode::<Claims>(token.text, &key.key, &validation) {
                 Ok(token) => return Ok(token.claims),
@@ -160,13 +160,13 @@ pub fn end(claims: &Claims) -> Option<u64> {
 }
 
 fn list_keys(json: &[u8]) -> Result<Vec<Value>, String> {
-    let set: Value = serde_json::from_slice(json).map_err(|error| format!("this is no set of keys: {error}"))?;
+    let set: Value = serde_json::from_slice(json).map_err(|error| format!("this isn't a set of keys: {error}"))?;
     match set {
         Value::Object(mut set) => match set.remove("keys") {
             Some(Value::Array(keys)) => Ok(keys),
-            _ => Err("this is no set of keys: it has no `keys`".to_owned()),
+            _ => Err("this isn't a set of keys: it has no `keys`".to_owned()),
         },
-        _ => Err("this is no set of keys: it has no `keys`".to_owned()),
+        _ => Err("this isn't a set of keys: it has no `keys`".to_owned()),
     }
 }
 
@@ -287,7 +287,7 @@ mod tests {
             assert!(believed(claims, terms).is_err(), "{what}");
         }
         let public = TokenKeys::read_published(&set(&[rsa(""), SECRET.to_owned()])).unwrap();
-        assert_eq!(public.claims(&ShownToken::read(&sign(good)).unwrap(), terms), Err("no key is for it".to_owned()));
+        assert_eq!(public.claims(&ShownToken::read(&sign(good)).unwrap(), terms), Err("no key matches it".to_owned()));
     }
 
     #[test]

@@ -428,7 +428,7 @@ async fn read_fields(request: Request<Incoming>) -> Result<Vec<(String, String)>
     let written = if request.method() == Method::POST {
         let bytes = form::body(request.into_body()).await.map_err(|unread| match unread {
             form::UnreadForm::TooLarge => refused(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large"),
-            form::UnreadForm::Broken => refused(StatusCode::BAD_REQUEST, "the form did not come"),
+            form::UnreadForm::Broken => refused(StatusCode::BAD_REQUEST, "the form didn't arrive"),
         })?;
         String::from_utf8(bytes.into()).map_err(|_| refused(StatusCode::BAD_REQUEST, "the form can't be read"))?
     } else {
@@ -457,7 +457,7 @@ fn see_other(path: &str) -> Response<Body> {
 }
 
 fn not_allowed() -> Response<Body> {
-    let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this can be got, and forms be posted");
+    let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "only GET, and POST of forms, are possible here");
     refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST"));
     refused
 }

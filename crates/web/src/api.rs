@@ -170,7 +170,7 @@ fn find(method: &Method, path: &str) -> Result<FoundOperation, Problem> {
         return Ok(FoundOperation::Operation(operation, variables.clone()));
     }
     if matching.is_empty() {
-        return Err(Problem::missing("there is nothing here; /api/v1/openapi.json tells what there is"));
+        return Err(Problem::missing("there is nothing here; /api/v1/openapi.json lists all requests"));
     }
     let methods: Vec<_> = matching.iter().map(|(operation, _)| operation.method).collect();
     Ok(FoundOperation::OtherMethods(methods.join(", ")))
@@ -221,7 +221,7 @@ fn problem_of(unread: UnreadForm) -> Problem {
             "too-large",
             format!("the body must have at most {} bytes", form::BODY_BYTES),
         ),
-        UnreadForm::Broken => Problem::bad_request("the body did not come"),
+        UnreadForm::Broken => Problem::bad_request("the body didn't arrive"),
     }
 }
 

@@ -102,7 +102,7 @@ async fn post(
 ) -> Result<HeldRequest, Response<Body>> {
     let (head, body) = request.into_parts();
     if head.headers.contains_key(header::CONTENT_ENCODING) {
-        return Err(text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "requests are not taken compressed"));
+        return Err(text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "compressed requests aren't accepted"));
     }
     let coding = if settings.compression { Coding::choose(&head.headers) } else { None };
     let closes = head.version != Version::HTTP_11 || has_token(&head.headers, header::CONNECTION, "close");

@@ -140,7 +140,7 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
             let bytes = match form::body(request.into_body()).await {
                 Ok(bytes) => bytes,
                 Err(form::UnreadForm::TooLarge) => return text(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large"),
-                Err(form::UnreadForm::Broken) => return text(StatusCode::BAD_REQUEST, "the form did not come"),
+                Err(form::UnreadForm::Broken) => return text(StatusCode::BAD_REQUEST, "the form didn't arrive"),
             };
             match std::str::from_utf8(&bytes).ok().and_then(form::pairs) {
                 Some(given) => match GuestPurpose::of_path(path) {
@@ -173,7 +173,7 @@ fn protect(headers: &mut HeaderMap, path: &str) {
 }
 
 fn not_allowed(path: &str) -> Response<Body> {
-    let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this can be got, and some forms be posted");
+    let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "only GET, and POST of some forms, are possible here");
     let allowed = if takes_forms(path) { "GET, HEAD, POST" } else { "GET, HEAD" };
     refused.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     refused

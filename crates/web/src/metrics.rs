@@ -227,11 +227,11 @@ fn shards(page: &mut MetricPage, census: &ShardCensus) {
     page.one("rookery_shards_answering", GAUGE, "Shards that answered this scrape.", "", census.coverage.answered);
     page.one("rookery_connections", GAUGE, "Connections of shards, whether logged in or not.", "", census.connections);
     page.one("rookery_store_waits", GAUGE, "Continuations that are waiting for the store.", "", census.tasks);
-    let help = "Answers of the store that were errors.";
+    let help = "Operations of the store that failed.";
     page.one("rookery_store_errors_total", COUNTER, help, "", census.counters.store_errors);
     let help = "Messages that are missing from an archive.";
     page.one("rookery_archive_lost_total", COUNTER, help, "", census.counters.archive_lost);
-    let help = "Stanzas to people who aren't contacts that were refused to users of this server, against spam.";
+    let help = "Stanzas from users of this server to people who aren't contacts that were refused, against spam.";
     page.one("rookery_outgoing_refused_total", COUNTER, help, "", census.counters.outgoing_refused);
 }
 
@@ -246,7 +246,7 @@ fn write_posts(page: &mut MetricPage, counts: &PostCounts) {
     );
     let help = "Batches of events that it hasn't accepted, and that were posted again.";
     page.one("rookery_events_failures_total", COUNTER, help, "", of(&counts.failures));
-    let help = "Events that it will never receive, because there was no room for them.";
+    let help = "Events that were dropped because there was no room for them.";
     page.one("rookery_events_lost_total", COUNTER, help, "", of(&counts.lost));
     page.one("rookery_events_waiting_bytes", GAUGE, "Events that wait for it on the disk.", "", of(&counts.waiting));
 }
@@ -272,7 +272,7 @@ fn slow_events(page: &mut MetricPage) {
 }
 
 fn store(page: &mut MetricPage, activity: &Activity) {
-    let help = "How long the oldest operation has waited for the database.";
+    let help = "Time for which the oldest operation has waited for the database.";
     page.one("rookery_store_waiting_seconds", GAUGE, help, "", activity.waiting.as_secs_f64());
     let help = "Operations that are waiting for the database or running.";
     page.one("rookery_store_operations", GAUGE, help, "", activity.operations);
@@ -302,7 +302,7 @@ fn sessions(page: &mut MetricPage, census: &ShardCensus) {
     page.one("rookery_sessions_bound_total", COUNTER, "Sessions since the start.", "", census.counters.bound);
     let help = "Sessions ended because they did not read.";
     page.one("rookery_sessions_overflowed_total", COUNTER, help, "", census.counters.overflows);
-    let help = "Sessions with more waiting than the soft limit of their outboxes.";
+    let help = "Sessions whose outboxes are above the soft limit.";
     page.one("rookery_slow_readers", GAUGE, help, "", census.unread.slow_readers);
     let help = "Bytes that wait for sessions, or for their acknowledgement.";
     page.one("rookery_outbox_bytes", GAUGE, help, "", census.unread.bytes);
@@ -322,7 +322,11 @@ fn logins(page: &mut MetricPage, census: &ShardCensus) {
     let causes = AttemptCause::ALL.map(AttemptCause::name);
     for (name, help, counts) in [
         ("rookery_logins_delayed_total", "Attempts that had to wait because similar ones had failed.", tally.delayed),
-        ("rookery_logins_refused_total", "Attempts that were refused for the same reason, unseen.", tally.refused),
+        (
+            "rookery_logins_refused_total",
+            "Attempts that were refused for the same reason, without being examined.",
+            tally.refused,
+        ),
     ] {
         page.head(name, COUNTER, help);
         for (cause, count) in causes.iter().zip(counts) {
@@ -336,8 +340,7 @@ fn logins(page: &mut MetricPage, census: &ShardCensus) {
 fn sources(page: &mut MetricPage, census: &ShardCensus) {
     let labels = |(domain, source): &(String, &str)| format!("domain=\"{}\",source=\"{source}\"", label(domain));
     let name = "rookery_login_source_answers_total";
-    let help = "Proofs that a source of logins was asked about, by its answer: yes, no, none in time, unasked \
-                since too many wait or it is away, or remembered.";
+    let help = "Passwords and tokens for a source of logins, by its answer: yes, no, none in time, not asked because too many wait or it is away, or remembered.";
     page.head(name, COUNTER, help);
     for (key, seen) in &census.logins.sources {
         for (result, count) in SourceSeen::ANSWERS.iter().zip(seen.answers) {
@@ -345,17 +348,17 @@ fn sources(page: &mut MetricPage, census: &ShardCensus) {
         }
     }
     let name = "rookery_login_source_seconds";
-    page.head(name, HISTOGRAM, "How long a source of logins took to answer, the wait for a turn included.");
+    page.head(name, HISTOGRAM, "Time that a source of logins took to answer, including the wait for a turn.");
     for (key, seen) in &census.logins.sources {
         page.histogram(name, &labels(key), &seen.seconds, &SECONDS);
     }
     let name = "rookery_login_source_away";
-    page.head(name, GAUGE, "1 while a source of logins is taken to be away, and asked now and then only.");
+    page.head(name, GAUGE, "1 while a source of logins doesn't respond, and is asked only every few seconds.");
     for (key, seen) in &census.logins.sources {
         page.line(name, &format!("{{{}}}", labels(key)), u8::from(seen.is_away));
     }
     let name = "rookery_login_source_waiting";
-    page.head(name, GAUGE, "Questions that wait for a source of logins.");
+    page.head(name, GAUGE, "Requests that wait for a source of logins.");
     for (key, seen) in &census.logins.sources {
         page.line(name, &format!("{{{}}}", labels(key)), seen.waiting);
     }
@@ -379,13 +382,13 @@ fn stanzas(page: &mut MetricPage, census: &ShardCensus) {
 fn servers(page: &mut MetricPage, census: &ShardCensus) {
     let tally = &census.servers;
     let name = "rookery_s2s_streams";
-    page.head(name, GAUGE, "Streams with other servers and components, by direction and how they are proven.");
+    page.head(name, GAUGE, "Streams with other servers and components, by direction and kind of proof.");
     for ((direction, security), count) in &tally.ready {
         page.line(name, &format!("{{direction=\"{direction}\",proven=\"{security}\"}}"), count);
     }
-    let help = "Ways to other servers that are looked for or negotiated.";
+    let help = "Connections to other servers that are being looked up or negotiated.";
     page.one("rookery_s2s_under_way", GAUGE, help, "", tally.under_way);
-    let help = "Ways to other servers that have failed and rest for a while.";
+    let help = "Other servers that couldn't be reached, and aren't tried again for a while.";
     page.one("rookery_s2s_failed", GAUGE, help, "", tally.failed);
     let help = "Connections of servers and components that have proven nothing yet.";
     page.one("rookery_s2s_strangers", GAUGE, help, "", tally.strangers);
@@ -397,7 +400,7 @@ fn servers(page: &mut MetricPage, census: &ShardCensus) {
 fn times(page: &mut MetricPage, census: &ShardCensus, counts: &WebCounts) {
     let counters = &census.counters;
     let name = "rookery_delivery_seconds";
-    page.head(name, HISTOGRAM, "From reading a stanza until its copies were written; each copy counts.");
+    page.head(name, HISTOGRAM, "Time from reading a stanza to writing its copies; each copy counts.");
     page.histogram(name, "", &counters.delivery, &SECONDS);
     let name = "rookery_mailbox_seconds";
     page.head(name, HISTOGRAM, "Time that mail waited for another shard.");
@@ -417,7 +420,7 @@ fn times(page: &mut MetricPage, census: &ShardCensus, counts: &WebCounts) {
         page.histogram(name, &format!("transport=\"{transport}\""), histogram, &BYTES);
     }
     let name = "rookery_tls_handshake_seconds";
-    page.head(name, HISTOGRAM, "Time that TLS handshakes took, the client's part included.");
+    page.head(name, HISTOGRAM, "Time that TLS handshakes took, including the client's part.");
     let web = lock(&counts.handshakes).clone();
     for (protocol, histogram) in known::handshakes(counters).iter().chain([("http", &web)]) {
         page.histogram(name, &format!("protocol=\"{protocol}\""), histogram, &SECONDS);

@@ -37,7 +37,7 @@ pub async fn read_header(socket: &mut (impl AsyncReadExt + Unpin)) -> io::Result
         // LOCAL: a health check of the proxy.
         0 => Ok(None),
         1 => source(family, &addresses).map_err(bad),
-        _ => Err(bad("the proxy says what nobody knows")),
+        _ => Err(bad("the header of the proxy is of an unknown kind")),
     }
 }
 

@@ -116,7 +116,7 @@ impl UploadFiles {
             Method::PUT => self.take(request, slot).await,
             Method::GET | Method::HEAD => self.give(request, &slot).await,
             _ => {
-                let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "a file can be put and got");
+                let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and PUT are possible for a file");
                 refused.headers_mut().insert(header::ALLOW, HeaderValue::from_static("OPTIONS, HEAD, GET, PUT"));
                 Ok(refused)
             }
@@ -137,7 +137,7 @@ impl UploadFiles {
         let until = now.saturating_add(millis(most_for(slot.size) + MARGIN));
         let begun = self.slots.advance(&slot.token, SlotStage::Reserved, SlotStage::Filling, now, until).await;
         if !begun.map_err(store)? {
-            return Err(told_off(StatusCode::CONFLICT, "the file is there already, or on its way"));
+            return Err(told_off(StatusCode::CONFLICT, "the file exists already, or is being uploaded"));
         }
         // However the connection and this future end, the slot is released.
         let mut filling = Filling { files: self.clone(), token: Some(slot.token.clone()), until: slot.expires_ms };
@@ -256,14 +256,14 @@ fn judge(headers: &HeaderMap, slot: &Slot) -> Result<(), UploadFailed> {
     match length {
         None => return Err(told_off(StatusCode::LENGTH_REQUIRED, "Content-Length is needed")),
         Some(length) if length != slot.size => {
-            return Err(told_off(StatusCode::PAYLOAD_TOO_LARGE, "Content-Length is not what was asked for"));
+            return Err(told_off(StatusCode::PAYLOAD_TOO_LARGE, "Content-Length isn't that of the upload slot"));
         }
         Some(_) => {}
     }
     let given = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     match (&slot.content_type, given) {
         (Some(wanted), Some(given)) if !given.eq_ignore_ascii_case(wanted.as_bytes()) => {
-            Err(told_off(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type is not what was asked for"))
+            Err(told_off(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type isn't that of the upload slot"))
         }
         _ => Ok(()),
     }
@@ -282,7 +282,7 @@ async fn write(body: &mut Incoming, mut file: Box<dyn Growing>, size: u64) -> Re
             let data = frame.map_err(|_| broken())?.into_data().unwrap_or_default();
             taken += data.len() as u64;
             if taken > size {
-                return Err(told_off(StatusCode::PAYLOAD_TOO_LARGE, "there is more than was asked for"));
+                return Err(told_off(StatusCode::PAYLOAD_TOO_LARGE, "there is more data than the upload slot allows"));
             }
             run.extend_from_slice(&data);
         }

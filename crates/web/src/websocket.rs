@@ -110,7 +110,7 @@ fn refuse(refusal: HandshakeRefusal) -> Response<Body> {
             refused
         }
         HandshakeRefusal::Version => {
-            let mut refused = text(StatusCode::UPGRADE_REQUIRED, "WebSocket is spoken in version 13");
+            let mut refused = text(StatusCode::UPGRADE_REQUIRED, "only version 13 of WebSocket is supported");
             refused.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
             refused
         }

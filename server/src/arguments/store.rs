@@ -13,7 +13,8 @@ pub enum StoreCommand {
     Copy {
         #[command(flatten)]
         ends: Ends,
-        /// Copy even if a server is using the source; the copy has the state at its beginning
+        /// Copy even if a server is using the source; the copy reflects the moment when it
+        /// began
         #[arg(long)]
         live: bool,
     },

@@ -107,8 +107,8 @@ pub enum UserCommand {
         /// The account, such as alice@example.org, or a domain
         #[arg(value_name = "JID")]
         what: String,
-        /// The file to make, or - for standard output; it holds all that is kept for the account,
-        /// the keys of its password included
+        /// The file to write, or - for standard output; it contains everything stored for the
+        /// account, including the keys of its password
         #[arg(value_name = "FILE.xml")]
         file: PathBuf,
     },

@@ -122,7 +122,7 @@ fn tell(report: &mut CheckReport, place: &str, ip: IpAddr, answer: &FoundServer)
     match (answer.is_ours, &answer.distrust) {
         (false, _) => report.warn(
             ABOUT,
-            format!("{place}: something answers, with a certificate that isn't this server's: is it another server, or a proxy?"),
+            format!("{place}: something answers, with a certificate that isn't this server's; it may be another server, or a proxy"),
         ),
         (true, Some(why)) => {
             report.warn(ABOUT, format!("{place}: this server answers{way}; strangers don't trust its certificate: {why}"));
@@ -134,7 +134,7 @@ fn tell(report: &mut CheckReport, place: &str, ip: IpAddr, answer: &FoundServer)
 /// Returns the reason why a visit failed, and its possible causes.
 fn because(trouble: &VisitTrouble, is_here: bool) -> String {
     match (trouble, is_here) {
-        (VisitTrouble::Refused, true) => "nothing listens there: is the server running, and on this port?".to_owned(),
+        (VisitTrouble::Refused, true) => "nothing listens there: check that the server is running, and on this port".to_owned(),
         (VisitTrouble::Refused, false) => {
             "refused: the port is closed in the router or firewall, or forwarded to nothing".to_owned()
         }

@@ -58,7 +58,7 @@ pub fn devices(report: &mut CheckReport, config: &ServerConfig) {
     match dpm::database(&config.dpm) {
         Ok(database) => {
             let (devices, nodes) = (database.devices().len(), database.nodes().len());
-            report.note(DEVICES, format!("{devices} on {nodes} front-ends"));
+            report.note(DEVICES, format!("devices: {devices}, front-ends: {nodes}"));
         }
         Err(error) => report.fault(DEVICES, error.to_string()),
     }

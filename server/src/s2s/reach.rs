@@ -119,7 +119,7 @@ pub fn look(
         }
         Err(NotFound::NoAnswer) => {
             tell(
-                "fault     DNS gives no usable answer, which says nothing about the domain; does the name server work?"
+                "fault     DNS gives no usable answer, which says nothing about the domain; check the name server"
                     .to_owned(),
             );
             return false;

@@ -24,7 +24,7 @@ impl CallsPlan {
     ///
     /// # Errors
     ///
-    /// [`CommandFailure::Failed`] if the operating system has no random bytes.
+    /// [`CommandFailure::Failed`] if the operating system provides no random bytes.
     pub fn of(domain: &str, configuration: &Path, addresses: &[IpAddr]) -> Result<CallsPlan, CommandFailure> {
         let secret = chance::text(SECRET_CHARS).map_err(|error| CommandFailure::Failed(error.to_string()))?;
         let services = [

@@ -43,7 +43,7 @@ fn accounts_of_a_load_are_made_and_removed_with_all_they_left() {
         assert!(bench(&load).fine().contains("deliveries ↑"), "{name}");
     }
     let compared = rig.run(&["bench", "compare", "one.json", "two.json", "--markdown", "both.md"]).fine();
-    assert!(compared.contains("a run was measured for 1.0 s and once: small differences say nothing"), "{compared}");
+    assert!(compared.contains("a run was measured once, for 1.0 s: small differences mean nothing"), "{compared}");
     let written = std::fs::read_to_string(rig.path("both.md")).expect("the comparison");
     assert!(written.starts_with("## chat\n\n**deliveries: ") && written.contains("|  | one | two |"), "{written}");
     assert_eq!(bench(&["register", "--users", "4", "--remove"]).fine(), "4 of 4 accounts are removed\n");

@@ -15,7 +15,7 @@ fn readings_are_served_from_start_to_stop() {
     let rig = CliRig::new();
     rig.write("rookery.toml", &format!("{FREE_PORTS}{DEMO}"));
     let checked = rig.run(&["check"]).fine();
-    assert!(checked.contains("7 on 2 front-ends"), "{checked}");
+    assert!(checked.contains("devices: 7, front-ends: 2"), "{checked}");
     let (server, said) = rig.serve();
     let address = said.split([' ', '\n']).collect::<Vec<_>>();
     let place = address.iter().position(|word| word.starts_with("(DPM)")).expect("it says where it serves them");

@@ -81,7 +81,7 @@ fn what_strangers_find_instead_is_told() {
     let cases = [
         (port(&other_said, "STARTTLS"), "with a certificate that isn't this server's"),
         (port(&stranger_said, "STARTTLS"), "isn't the expected one: it doesn't know chat.example"),
-        (closed, "nothing listens there: is the server running, and on this port?"),
+        (closed, "nothing listens there: check that the server is running, and on this port"),
         (silent.local_addr().expect("its address").port(), "it says nothing"),
         (odd_port, "the service there isn't the expected one: it closes the connection"),
     ];

@@ -88,7 +88,7 @@ const NS: &str = "urn:example:note";
 const BYTES: OptionSpec = OptionSpec {
     key: "bytes",
     default: || Value::Number(1024),
-    doc: "how many bytes a note may have",
+    doc: "bytes that a note may have",
     check: option::at_least_one,
 };
 

@@ -87,10 +87,10 @@ pub(super) fn caveats(runs: &[&RunResult]) -> Vec<String> {
         && run.seconds < SHORT_S
         && run.rounds.len() < 2
     {
-        lines.push(format!("a run was measured for {:.1} s and once: small differences say nothing", run.seconds));
+        lines.push(format!("a run was measured once, for {:.1} s: small differences mean nothing", run.seconds));
     }
     if runs.iter().any(|run| !run.is_done()) {
-        lines.push("a run ended early: its figures are of the part that was reached".to_owned());
+        lines.push("a run ended early: its figures cover only the part until then".to_owned());
     }
     lines
 }

@@ -12,7 +12,7 @@ pub(super) fn sentences(runs: &[&RunResult]) -> Vec<String> {
     let done: Vec<(&RunResult, String)> =
         runs.iter().copied().zip(labels(runs)).filter(|(run, _)| run.is_done()).collect();
     match done.as_slice() {
-        [] => vec!["No run came to its end.".to_owned()],
+        [] => vec!["No run was completed.".to_owned()],
         [(run, label)] => vec![alone(run, label)],
         several => {
             let told = metric::ALL.iter().filter(|metric| metric.headline && metric.better != Better::Neither);
@@ -32,9 +32,9 @@ fn alone(run: &RunResult, label: &str) -> String {
     let wrong = run.lost + run.duplicated + run.reordered;
     let order = match (run.expected, wrong) {
         (0, _) => String::new(),
-        (_, 0) => " Everything came once and in order.".to_owned(),
-        (_, 1) => " One stanza was lost, came twice or out of order.".to_owned(),
-        (_, wrong) => format!(" {wrong} stanzas were lost, came twice or out of order."),
+        (_, 0) => " Everything arrived once and in order.".to_owned(),
+        (_, 1) => " One stanza was lost, arrived twice or out of order.".to_owned(),
+        (_, wrong) => format!(" {wrong} stanzas were lost, arrived twice or out of order."),
     };
     match figures.is_empty() {
         true => format!("{label} has nothing to show.{order}"),
@@ -122,11 +122,11 @@ mod tests {
         let mut one = run("one", 100.0);
         assert_eq!(
             sentences(&[&one]),
-            ["one: deliveries 100/s, not delivered as sent 0. Everything came once and in order."]
+            ["one: deliveries 100/s, not delivered as sent 0. Everything arrived once and in order."]
         );
         one.lost = 2;
         assert!(sentences(&[&one])[0].ends_with("2 stanzas were lost, came twice or out of order."));
         one.ended = "away".into();
-        assert_eq!(sentences(&[&one]), ["No run came to its end."]);
+        assert_eq!(sentences(&[&one]), ["No run was completed."]);
     }
 }

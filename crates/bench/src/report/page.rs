@@ -255,13 +255,11 @@ fn method(out: &mut String, runs: &[&RunResult]) {
     if !seconds.is_empty() {
         let seconds: Vec<String> = seconds.into_iter().collect();
         lines.push(format!(
-            "Measured for {}, once the sessions were there and what they are told at login had come.",
+            "Measured for {}, after all clients had logged in and received what the server sends at login.",
             seconds.join(", ")
         ));
     }
-    lines.push("Latency is the time from sending, where a rate is given from when it was due, to arrival. CPU is that of the server's process \
-                in the time measured, memory what it has resident; the generator's own is listed apart. \
-                A spread is that of all rounds or, of a single one, of its seconds without the tenth at either end.".to_owned());
+    lines.push("Latency is the time from sending (with a given rate, from the time when a message was due) to arrival. CPU and memory are the CPU time and the resident memory of the server's process during the measurement; the generator's are listed separately. A spread is that of all rounds or, if there is only one, of its seconds without the highest and the lowest tenth.".to_owned());
     let _ = writeln!(
         out,
         "<details open><summary>How it was measured</summary><p class=\"method\">{}</p></details>",

@@ -30,8 +30,8 @@ pub struct MaxMessages {
     /// Seconds to warm up before that
     #[arg(long, default_value_t = 2.0)]
     warm_up: f64,
-    /// Seconds of silence before that, to see the memory of sessions; twice, since a quarter of the
-    /// users comes first
+    /// Seconds of silence before that, to measure the memory of sessions; twice, with a quarter of
+    /// the users and with all
     #[arg(long, default_value_t = 0.0)]
     idle: f64,
 }

@@ -190,9 +190,9 @@ impl ScenarioRun<'_> {
         if reasons.contains("not-authorized") {
             let (host, domain) = (&self.server.place.host, &self.server.place.domain);
             text += &format!(
-                "\nAre the accounts there, with that password? They are made by\n  \
+                "\nCheck that the accounts exist and have that password. To create them:\n  \
                  rookery bench register --host {host} --domain {domain} --users {}\n\
-                 or, where the server has no registration, from a file that the same command writes with --csv FILE",
+                 or, if the server has no registration, let the same command write a file for the server with --csv FILE",
                 count + failed
             );
         }

@@ -28,7 +28,7 @@ impl CarryingLoop {
                 self.courier.end();
                 if let Some(ends) = self.outer.ends.take() {
                     error!(
-                        "other nodes have taken over from this process, or another process has this node's name: it exits; find out why it stood still or was cut off from Redis, and start it again"
+                        "other nodes have taken over from this process, or another process has this node's name: it exits; find out why it was stalled or cut off from Redis, and start it again"
                     );
                     ends(ClusterEnding::TakenOver);
                 }

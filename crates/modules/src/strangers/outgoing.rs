@@ -156,7 +156,7 @@ fn tell_operators(world: &mut World, account: &Jid, why: &'static str) {
         return;
     }
     told_ms.insert(account.clone(), now_ms);
-    warn!(%account, why, "an account was stopped from sending what looks like spam; disable it if it is");
+    warn!(%account, why, "an account was stopped from sending what looks like spam; if it is spam, disable the account");
     let Ok(server) = Jid::parse(account.domain()) else { return };
     let serial = world.unique_text();
     let report = AbuseReport::new(world.time(), &serial, server, account.clone(), "urn:xmpp:reporting:spam", why);

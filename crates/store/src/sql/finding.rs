@@ -109,7 +109,7 @@ mod remote {
         let more = match most >= wanted + RESERVED {
             true => String::new(),
             false => {
-                format!("; set it to {} or more, since administrators and backups need some, too", wanted + RESERVED)
+                format!("; set it to {} or more, because administrators and backups need some, too", wanted + RESERVED)
             }
         };
         finding(more.is_empty(), format!("max_connections {most}; each server makes {each}{of}{more}"))
@@ -122,8 +122,7 @@ mod remote {
         let ahead = theirs_ms.saturating_sub(i64::try_from(ours.as_millis()).unwrap_or(i64::MAX)) / 1000;
         let direction = if ahead > 0 { "ahead of" } else { "behind" };
         let text = format!(
-            "its clock is {} seconds {direction} this machine's: no stored data depends on it, but logs can't be compared, and the \
-             clocks of nodes have to agree; let all follow the same source of time",
+            "its clock is {} seconds {direction} this machine's: no stored data depends on it, but logs can't be compared, and the clocks of nodes have to agree; have all use the same source of time",
             ahead.unsigned_abs()
         );
         (ahead.unsigned_abs() > CLOCK_S).then(|| finding(false, text))

@@ -116,8 +116,7 @@ fn queue(facts: &DoctorFacts) -> DoctorFinding {
         return DoctorFinding::fine(STORE, what);
     }
     let why = "Logins, archives and acknowledgements wait for it.";
-    let remedy =
-        "Is the database reachable, and the disk healthy? The log shows it, and `rookery check` measures the latency.";
+    let remedy = "Check that the database is reachable and its disk healthy: the log shows failures, and `rookery check` measures the latency.";
     let fact = DoctorFact::StoreStuck(waiting.as_millis() as u64);
     DoctorFinding::wrong(Grade::Urgent, STORE, what, why, remedy).of(fact)
 }

@@ -63,7 +63,7 @@ fn clock_apart(name: &str, ms: i64) -> DoctorFinding {
     let seconds = ms.unsigned_abs() / 1000;
     let what = format!("The clocks of node {name} and of this one are {seconds} s apart.");
     let why = "Archives of accounts that move between them get wrong times.";
-    let remedy = "Let both machines follow the same source of time, such as NTP.";
+    let remedy = "Have both machines use the same source of time, such as NTP.";
     let fact = DoctorFact::ClockApart(name.to_owned(), seconds);
     DoctorFinding::wrong(Grade::Warning, CLUSTER, what, why, remedy).of(fact)
 }

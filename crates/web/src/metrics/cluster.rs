@@ -8,9 +8,9 @@ use super::{COUNTER, GAUGE, MetricPage, label};
 
 /// Writes this process's view of its cluster.
 pub(super) fn write(page: &mut MetricPage, seen: &ClusterSeen) {
-    let help = "1 while the Redis that carries what nodes tell each other can be reached.";
+    let help = "1 while the Redis that carries letters between nodes can be reached.";
     page.one("rookery_cluster_redis_up", GAUGE, help, "", u8::from(seen.has_redis));
-    let help = "Processes of other nodes that were found gone since the start.";
+    let help = "Processes of other nodes that have gone since the start.";
     page.one("rookery_cluster_departures_total", COUNTER, help, "", seen.gone);
     journal(page, &seen.journal);
     let mut of_each = |name, kind, help, value: fn(&NodeSeen) -> u64, skip| {
@@ -19,13 +19,13 @@ pub(super) fn write(page: &mut MetricPage, seen: &ClusterSeen) {
             page.line(name, &format!("{{node=\"{}\"}}", label(&node.name)), value(node));
         }
     };
-    let help = "1 for a node that lives as far as this one sees; the first is this one.";
+    let help = "1 for a node that is alive as far as this one can see; the first is this one.";
     of_each("rookery_cluster_node_up", GAUGE, help, |node| u64::from(node.is_up), 0);
     let help = "Slots of 16384 whose home a node is: its share of accounts and rooms.";
     of_each("rookery_cluster_slots", GAUGE, help, |node| node.slots, 0);
-    let help = "Bytes that wait for a node, or that it has not handled; beyond 32 MiB letters for it are refused.";
+    let help = "Bytes that wait for a node or that it has not handled; above 32 MiB, letters for it are refused.";
     of_each("rookery_cluster_waiting_bytes", GAUGE, help, |node| node.traffic.waiting_bytes, OTHERS);
-    let help = "Letters for a node that were refused since it was away or too many waited.";
+    let help = "Letters for a node that were refused because it was away or too many waited.";
     of_each("rookery_cluster_refused_total", COUNTER, help, |node| node.traffic.refused, OTHERS);
     clocks(page, seen);
     counts(page, seen);
@@ -44,7 +44,8 @@ fn clocks(page: &mut MetricPage, seen: &ClusterSeen) {
 
 /// Writes the state of this process's journal.
 fn journal(page: &mut MetricPage, seen: &JournalSeen) {
-    let help = "1 while Redis takes what other nodes need to go on with the sessions and rooms of this one if it dies.";
+    let help =
+        "1 while Redis accepts the journal, from which other nodes continue this one's sessions and rooms if it dies.";
     page.one("rookery_cluster_journal_kept", GAUGE, help, "", u8::from(seen.is_kept));
     let help = "Batches of the journal that were given to Redis.";
     page.one("rookery_cluster_journal_batches_total", COUNTER, help, "", seen.batches);

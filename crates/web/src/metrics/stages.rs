@@ -39,7 +39,7 @@ pub(super) fn multicasts(page: &mut MetricPage, census: &ShardCensus) {
     for (name, taken) in MulticastStage::ALL.map(taken) {
         page.line(calls, &format!("{{stage=\"{name}\"}}"), taken.calls);
     }
-    page.head(seconds, COUNTER, "Time that the stages of multicasts took in all.");
+    page.head(seconds, COUNTER, "Time that the stages of multicasts took in total.");
     for (name, taken) in MulticastStage::ALL.map(taken) {
         page.line(seconds, &format!("{{stage=\"{name}\"}}"), taken.time.as_secs_f64());
     }
@@ -55,6 +55,6 @@ pub(super) fn traces(page: &mut MetricPage, counts: &TraceCounts) {
         "",
         of(&counts.sent),
     );
-    let help = "Spans that it hasn't accepted, and slow events that nobody could tell it of.";
+    let help = "Spans that it hasn't accepted, and slow events that were lost before they were sent.";
     page.one("rookery_trace_spans_lost_total", COUNTER, help, "", of(&counts.lost));
 }

@@ -128,7 +128,7 @@ fn reference(page: &str) -> String {
 const REFERENCE: &str = "\
 # Metrics
 
-What `/metrics` tells Prometheus, made from the page itself. A histogram has `_bucket`, `_sum` and
+The metrics of `/metrics`, for Prometheus; this page is made from that one. A histogram has `_bucket`, `_sum` and
 `_count` behind its name, with bounds that are powers of two.
 [grafana/rookery.json](../../grafana/rookery.json) is a dashboard over these,
 [prometheus/alerts.yml](../../prometheus/alerts.yml) has rules for alerts. Families that begin with

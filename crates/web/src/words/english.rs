@@ -133,7 +133,7 @@ pub const ENGLISH: AdminWords = AdminWords {
     journal_away: "Redis doesn't accept the journal of this node: if the node died now, its sessions would end. Check whether Redis is full or read-only.",
     node_silent: "Node {} is silent. Start it again, or remove it with `rookery node remove`.",
     node_slow: "{} wait for node {}: messages for its users are late. Check its load, that of Redis, and the network.",
-    clock_apart: "The clocks of node {} and of this one are {} s apart: archives of accounts that move get wrong times. Let both follow the same source of time.",
+    clock_apart: "The clocks of node {} and of this one are {} s apart: archives of accounts that move get wrong times. Have both use the same source of time.",
     more_findings: "and {} more: `rookery doctor` lists all|and {} more: `rookery doctor` lists all",
     // Users, and one of them.
     users_of: "Users of {}",

@@ -42,7 +42,7 @@ impl Checked for MysqlDriver {
             if !is_unused && !setting.is_kept_by(&value) {
                 let durable = setting.durable;
                 reasons.push(format!(
-                    "{name} is {value}: {loses}; set it to {durable}, or say durability = \"trust\" under [store] if that is meant"
+                    "{name} is {value}: {loses}; set it to {durable}, or set durability = \"trust\" in [store] if you accept that"
                 ));
             }
         }

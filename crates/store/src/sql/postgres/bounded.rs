@@ -140,8 +140,7 @@ const METHOD: usize = 4;
 /// AuthenticationCleartextPassword.
 const CLEARTEXT: u32 = 3;
 
-const IN_THE_CLEAR: &str = "it asks for the password itself over an unencrypted connection, and doesn't get it: let its \
-    pg_hba.conf say scram-sha-256, or encrypt the connection";
+const IN_THE_CLEAR: &str = "it asks for the password itself over an unencrypted connection, and doesn't get it: use scram-sha-256 in its pg_hba.conf, or encrypt the connection";
 
 /// The kind of a message that sets a parameter.
 const PARAMETER: u8 = b'S';

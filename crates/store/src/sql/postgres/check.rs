@@ -21,15 +21,13 @@ impl Checked for PostgresDriver {
         let encoding = self.setting("server_encoding")?;
         if encoding != "UTF8" {
             reasons.push(format!(
-                "its encoding is {encoding}, which can't hold all that people write; make another one by CREATE DATABASE … \
-                 ENCODING 'UTF8' TEMPLATE template0"
+                "its encoding is {encoding}, which can't represent all texts; create another database with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
             ));
         }
         for name in if trusts_durability { &[] } else { DURABLE.as_slice() } {
             if self.setting(name)? == "off" {
                 reasons.push(format!(
-                    "{name} is off: what it acknowledges doesn't survive a power cut; switch it on, or say durability = \
-                     \"trust\" under [store] if that is meant"
+                    "{name} is off: what it acknowledges doesn't survive a power cut; switch it on, or set durability = \"trust\" in [store] if you accept that"
                 ));
             }
         }
