@@ -125,7 +125,7 @@ mod tests {
             ["one: deliveries 100/s, not delivered as sent 0. Everything arrived once and in order."]
         );
         one.lost = 2;
-        assert!(sentences(&[&one])[0].ends_with("2 stanzas were lost, came twice or out of order."));
+        assert!(sentences(&[&one])[0].ends_with("2 stanzas were lost, arrived twice or out of order."));
         one.ended = "away".into();
         assert_eq!(sentences(&[&one]), ["No run was completed."]);
     }
