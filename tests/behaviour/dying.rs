@@ -422,6 +422,44 @@ fn what_is_said_again_in_a_room_has_the_same_id() {
     assert_eq!(late.bodies(), ["hear"], "the history has it once");
 }
 
+/// The archive may be quicker than the journal.
+#[test]
+fn what_only_the_archive_of_a_room_had_has_the_same_id() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let room = room_there(&server);
+    enter(&mut romeo, &room, "romeo");
+    enter(&mut juliet, &room, "juliet");
+    let id = juliet.enable();
+    let jid = juliet.jid.clone().expect("bound");
+    server.advance(3_000);
+    romeo.all();
+    juliet.all();
+    let ids = |client: &mut Client| -> Vec<String> {
+        let all = client.all();
+        let ids = all.iter().filter_map(|message| message.child("stanza-id", "urn:xmpp:sid:0")?.attr("id"));
+        ids.map(str::to_owned).collect()
+    };
+    server.slow_journals(true);
+    let text = format!("<message type='groupchat' id='g1' to='{room}'><body>hear</body></message>");
+    juliet.send(&text);
+    let first = ids(&mut romeo);
+    assert_eq!(first.len(), 1);
+    server.advance(1_000);
+    kill(&server);
+    server.slow_journals(false);
+    let (mut juliet, handled) = back(&server, &jid, &id, 0, 1);
+    assert_eq!(handled, 0);
+    juliet.send(&text);
+    assert_eq!(ids(&mut romeo), first);
+    server.advance(WRITTEN_MS);
+    romeo.send(&format!("<iq type='set' id='q' to='{room}'><query xmlns='urn:xmpp:mam:2'/></iq>"));
+    let all = romeo.all();
+    let results = all.iter().filter_map(|found| found.child("result", "urn:xmpp:mam:2")?.attr("id"));
+    assert_eq!(results.collect::<Vec<_>>(), first, "the archive has it once, under that id");
+}
+
 /// A client may stay away for as long as its session waits for it.
 #[test]
 fn what_is_said_again_minutes_later_has_the_same_id() {

@@ -401,7 +401,7 @@ pub(super) fn arrived(world: &mut World, jid: &Jid, loaded: Result<Option<Stored
         }
         Ok(Some(stored)) => match Room::from_stored(world, jid, (&stored, removed)) {
             Some(room) => {
-                return room.with_past(world, |world, room| {
+                return room.with_past(world, false, |world, room| {
                     let jid = room.jid.clone();
                     go_on(world, Box::new(room));
                     world.state_mut::<Actors>().end_loading(&jid);

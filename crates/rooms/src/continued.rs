@@ -214,7 +214,7 @@ fn loaded_with(
                 world.state_mut::<Actors>().end_loading(&jid);
             };
             match is_recovered {
-                true => room.with_past(world, then),
+                true => room.with_past(world, true, then),
                 false => then(world, room),
             }
         }

@@ -16,6 +16,7 @@ use rookery_xml::{Element, Stanza, Writer, ns};
 use super::history::MOST_BYTES;
 use super::role::{RoomRole, affiliation_name};
 use super::room::Room;
+use super::said;
 
 impl Room {
     /// Returns whether messages go into the room's archive: if the owner wants it and the operator
@@ -98,18 +99,37 @@ impl Room {
     }
 
     /// Fills the history of a loaded room from its archive, with what was said before all occupants
-    /// left or the process died, and passes the room to `then`.
-    pub(crate) fn with_past(mut self, world: &mut World, then: impl FnOnce(&mut World, Self) + 'static) {
-        let most = self.config.history;
+    /// left or the process died, and passes the room to `then`. If the room `is_recovered` from a
+    /// node that has died, its last messages may be sent again.
+    pub(crate) fn with_past(
+        mut self,
+        world: &mut World,
+        is_recovered: bool,
+        then: impl FnOnce(&mut World, Self) + 'static,
+    ) {
+        // Not every archived message belongs to the history.
+        let most = self.config.history.saturating_mul(2).max(if is_recovered { MOST_RECALLED } else { 0 });
         if most == 0 || !self.is_archived(world) {
             return then(world, self);
         }
         let jid = self.jid.clone();
-        // Not every archived message belongs to the history.
-        archive::newest(world, &jid, (most.saturating_mul(2), MOST_BYTES), move |world, messages| {
+        archive::newest(world, &jid, (most, MOST_BYTES), move |world, messages| {
+            if is_recovered {
+                self.recall_ids(world, &messages);
+            }
             messages.into_iter().for_each(|message| self.recall(message));
             then(world, self);
         });
+    }
+
+    /// Recalls under which ids the archive has the messages that may be sent again.
+    fn recall_ids(&self, world: &mut World, messages: &[NewestMessage]) {
+        let after_ms = world.time().saturating_sub(world.longest_absence_ms());
+        for message in messages.iter().filter(|message| message.unix_ms >= after_ms) {
+            if let Some(mark) = said::mark(world, &message.packet) {
+                said::recall(world, &self.jid, mark, &message.id);
+            }
+        }
     }
 
     /// Adds a message of the archive to the history, as occupants have seen it: without the real
@@ -186,3 +206,7 @@ pub(crate) fn is_subject(stanza: Stanza<'_>) -> bool {
     let in_stream = |name| stanza.child(name, ns::CLIENT).is_some();
     !stanza.has_body() && in_stream("subject") && !in_stream("thread")
 }
+
+/// The number of archived messages of a recovered room whose ids are recalled: more than a room
+/// passes on while it can't leave notes.
+const MOST_RECALLED: usize = 100;

@@ -3,7 +3,8 @@
 //!
 //! A room notes every message before it is acknowledged. If the room's home dies, the fate of an
 //! unacknowledged message is unknown: its sender, or the sender's node, sends it again, and the
-//! room passes it on once more, under the same id.
+//! room passes it on once more, under the same id. The archive may have a message of which the dead
+//! home could not leave a note any more, so the next home also recalls the last messages there.
 
 use std::collections::VecDeque;
 
@@ -40,13 +41,13 @@ impl Memo for NotedMessage {
     }
 }
 
-/// Returns the mark by which a session's message is recognised; `None` if no other node could look
-/// for it.
-pub(super) fn mark(world: &World, packet: &Packet) -> Option<u64> {
-    if !world.has_journal() || packet.id().is_none() {
+/// Returns the mark by which a message is recognised, as the room sends it or as its archive has it;
+/// `None` if no other node could look for it.
+pub(super) fn mark(world: &World, seen: &Packet) -> Option<u64> {
+    if !world.has_journal() || seen.id().is_none() {
         return None;
     }
-    let essence = packet.without_children(|child| child.is("delay", ns::DELAY));
+    let essence = seen.without_children(|child| child.is("delay", ns::DELAY) || child.is("x", ns::MUC_USER));
     std::str::from_utf8(essence.bytes()).ok().map(|text| world.common_hash(text))
 }
 
@@ -58,9 +59,15 @@ pub(super) fn id_before(world: &World, room: &Jid, packet: &Packet, mark: Option
 
 /// Notes the id of a message for a while.
 pub(super) fn note(world: &mut World, room: &Jid, mark: u64, id: &str) {
-    let noted_ms = world.time();
     let memo = NotedMessage { room: room.clone(), mark, id: id.to_owned() };
     world.note_memo(room.as_str(), mark, Some(&memo));
+    recall(world, room, mark, id);
+}
+
+/// Remembers for a while the id of a message that the archive has, where the next node would find it
+/// as well.
+pub(super) fn recall(world: &mut World, room: &Jid, mark: u64, id: &str) {
+    let noted_ms = world.time();
     let said = world.state_mut::<SaidMessages>();
     if said.ids.insert((room.clone(), mark), id.to_owned()).is_some() {
         return;
