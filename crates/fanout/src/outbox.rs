@@ -342,10 +342,12 @@ impl Outboxes {
         queue.items.iter().chain(unacked).any(|item| std::ptr::eq(item.packet.bytes(), packet.bytes()))
     }
 
-    /// Returns whether a message of type error waits for a session, or for its acknowledgement.
+    /// Returns whether the client of a session may not have heard of a message of type error: one
+    /// waits for it, or for its acknowledgement, or what it had not got was given up.
     #[inline]
-    pub fn holds_errors(&self, link: Link) -> bool {
-        let Some(queue) = self.slots.get(link).and_then(|slot| slot.queue.as_ref()) else { return false };
+    pub fn may_lack_errors(&self, link: Link) -> bool {
+        let Some(slot) = self.slots.get(link).filter(|slot| !slot.abandoned) else { return true };
+        let Some(queue) = &slot.queue else { return false };
         let unacked = queue.managed.iter().flat_map(|managed| &managed.unacked);
         let is_error = |packet: &Packet| packet.kind() == Kind::Message && packet.type_() == StanzaType::Error;
         queue.items.iter().chain(unacked).any(|item| item.to != To::Nobody && is_error(&item.packet))

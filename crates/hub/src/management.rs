@@ -283,7 +283,7 @@ impl World {
 
     /// Notes that a client has heard of all refusals, if it has.
     pub(crate) fn resolve_doubt(&mut self, link: Link) {
-        if self.ledger(link).is_some_and(|ledger| ledger.is_doubtful()) && !self.outboxes.holds_errors(link) {
+        if self.ledger(link).is_some_and(|ledger| ledger.is_doubtful()) && !self.outboxes.may_lack_errors(link) {
             self.ledger(link).into_iter().for_each(Ledger::clear);
         }
     }

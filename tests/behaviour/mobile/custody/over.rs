@@ -1,5 +1,7 @@
 //! XEP-0198 §5: what a session that is resumed, or over, counts as handled is in the store.
 
+use rookery_hub::Value;
+
 use super::*;
 
 /// §5: what `<resumed/>` counts is in the store as well, and nothing is processed twice.
@@ -114,6 +116,37 @@ fn a_session_that_is_over_does_not_count_what_was_refused() {
              <item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>",
         );
     }
+}
+
+/// The same where the session ends because too much waits for it, the error included.
+#[test]
+fn a_session_that_overflows_does_not_count_what_was_refused() {
+    let options = vec![("stream_management", "max_stanzas", Value::Number(10))];
+    let mut scene = CustodyScene::with(Config { options, modules_off: vec!["archive"], ..Config::default() });
+    let away = scene.away(0);
+    let to = scene.juliet.full().to_owned();
+    scene.write(&to, "1");
+    scene.ask();
+    scene.expect_acknowledged(1);
+    scene.romeo.set_reading(false);
+    scene.held.set_flowing(false);
+    scene.held.fail_one(0, StoreError::Busy);
+    scene.write(&away, "2");
+    scene.server.settle();
+    scene.held.set_flowing(true);
+    scene.held.release_all();
+    scene.server.settle();
+    let romeo = scene.romeo.full().to_owned();
+    for number in 0..20 {
+        scene.juliet.send(&format!("<message to='{romeo}' type='headline'><body>{number}</body></message>"));
+    }
+    scene.server.settle();
+    let mut romeo = scene.romeo.again();
+    romeo.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{}' h='0'/>", scene.id));
+    romeo.expect(
+        "<failed xmlns='urn:xmpp:sm:3' h='1'>\
+         <item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>",
+    );
 }
 
 /// The same where another node has refused it: that one knows nothing of the count.
