@@ -374,11 +374,22 @@ impl Outboxes {
     /// the session ends: with the number of stanzas marked [`To::Kept`] that were not wholly sent.
     /// Another call replaces it, and it is then dropped uncalled. For a session that acknowledges
     /// stanzas, these count as sent only when they are acknowledged.
-    pub fn when_drained(&mut self, link: Link, call: impl FnOnce(usize) + Send + 'static) {
+    ///
+    /// Returns `false`, and drops the call, if the session was given up: nobody knows the number.
+    pub fn when_drained(&mut self, link: Link, call: impl FnOnce(usize) + Send + 'static) -> bool {
+        if self.is_given_up(link) {
+            return false;
+        }
         match self.slots.get_mut(link).and_then(|slot| slot.queue.as_mut()) {
             Some(queue) if !queue.is_drained() => queue.drained = Some(Drained(Box::new(call))),
             _ => call(0),
         }
+        true
+    }
+
+    /// Returns whether a session takes nothing any more: see [`Outboxes::abandon`].
+    pub fn is_given_up(&self, link: Link) -> bool {
+        self.slots.get(link).is_none_or(|slot| slot.abandoned || slot.address.is_none())
     }
 
     /// Returns the bytes that wait in all outboxes of the shard.

@@ -16,7 +16,7 @@
 //!   delivery: a session may be unavailable for a while, or be served again after another one has
 //!   ended.
 
-use rookery_base::Map;
+use rookery_base::{Abandoned, Awaited, Map, one_shot};
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::failure::condition;
 use rookery_hub::{
@@ -239,6 +239,9 @@ struct OfflineDelivery {
     round: u64,
     /// The id of the last message that was handled.
     last: u64,
+    /// Completes when the session has read its messages, or has ended, with the number of those that
+    /// it has not got.
+    drained: Option<Awaited<usize>>,
 }
 
 /// Starts to deliver stored messages to a session that takes messages from now on.
@@ -247,7 +250,7 @@ fn deliver(world: &mut World, link: Link) {
     let Some(session) = reference(world, link) else { return };
     let Some(round) = world.state_mut::<DeliveryRounds>().begin(&owner, session) else { return };
     let last = world.state::<DeliveryRounds>().last_given(session);
-    OfflineDelivery { owner, session, hold: None, round, last }.next(world);
+    OfflineDelivery { owner, session, hold: None, round, last, drained: None }.next(world);
 }
 
 impl DeliveryRounds {
@@ -297,14 +300,15 @@ impl OfflineDelivery {
     /// Delivers as much of a portion to the session as it can take.
     fn portion(mut self, world: &mut World, messages: &[OfflineMessage]) {
         for message in messages {
-            let is_there = world.session(self.session).is_some_and(|found| found.takes_messages());
-            if !is_there
+            if !takes(world, self.session)
                 || !world.outboxes.has_room(self.session.link, message.stanza.len())
                 || !self.push(world, message)
             {
                 return self.wait_until_sent(world);
             }
         }
+        // The session may end while the next portion is loaded.
+        self.watch(world);
         self.next(world);
     }
 
@@ -327,13 +331,28 @@ impl OfflineDelivery {
         true
     }
 
+    /// Notes from now on how many of its messages the session gets, unless it has ended.
+    fn watch(&mut self, world: &mut World) {
+        if world.session(self.session).is_none() {
+            return;
+        }
+        let (completer, drained) = one_shot::<usize>();
+        if world.outboxes.when_drained(self.session.link, move |unsent| completer.complete(unsent)) {
+            self.drained = Some(drained);
+        }
+    }
+
     /// Waits without blocking others. When the session has read its messages, or has ended, the
     /// sent ones are removed from the store.
     fn wait_until_sent(mut self, world: &mut World) {
         self.let_go(world);
-        let (completer, drained) = rookery_base::one_shot::<usize>();
-        world.outboxes.when_drained(self.session.link, move |unsent| completer.complete(unsent));
-        let go_on = move |world: &mut World, unsent: Result<usize, rookery_base::Abandoned>| {
+        self.watch(world);
+        let Some(drained) = self.drained.take() else {
+            // The session ended, and nobody knows whether it got anything: it stays in the store.
+            world.state_mut::<DeliveryRounds>().given.remove(&self.session);
+            return self.go_on(world);
+        };
+        let go_on = move |world: &mut World, unsent: Result<usize, Abandoned>| {
             // Replaced by a later delivery to the same session, which removes the messages that
             // both have sent.
             let Ok(unsent) = unsent else { return };
@@ -342,12 +361,30 @@ impl OfflineDelivery {
             let up_to = if unsent == 0 { Some(self.last) } else { given.get(..sent).and_then(<[u64]>::last).copied() };
             match up_to.filter(|&id| id > 0) {
                 Some(up_to) => self.remove(world, up_to),
+                // Other stanzas that the client hasn't acknowledged take all the room.
+                None if self.is_current(world) && self.has_unacknowledged(world) => self.wait_for_room(world),
                 None => self.go_on(world),
             }
         };
         // The client may read at any time: the stanzas of its own that started this are
         // acknowledged before that.
         world.in_custody(None, |world| world.wait(drained, go_on));
+    }
+
+    fn has_unacknowledged(&self, world: &World) -> bool {
+        takes(world, self.session) && world.outboxes.waiting_bytes(self.session.link) > 0
+    }
+
+    /// Waits until the session has acknowledged enough. A large message may need more room than
+    /// that, so the store isn't asked at once.
+    fn wait_for_room(self, world: &mut World) {
+        let (completer, room) = one_shot::<()>();
+        world.outboxes.when_room(self.session.link, move || completer.complete(()));
+        world.in_custody(None, |world| {
+            world.wait(room, move |world, _| {
+                world.in_custody(None, |world| world.after(AGAIN_MS, move |world| self.go_on(world)));
+            });
+        });
     }
 
     /// Removes the sent messages.
@@ -379,7 +416,7 @@ impl OfflineDelivery {
     /// Returns the session that gets the next portion: the previous one or, if that has ended, any
     /// other that takes messages.
     fn target(&self, world: &World) -> Option<SessionRef> {
-        let takes = |session: &SessionRef| world.session(*session).is_some_and(|found| found.takes_messages());
+        let takes = |session: &SessionRef| takes(world, *session);
         let others = || world.links_of(self.owner.as_ref()).into_iter().rev();
         let other = || others().filter_map(|link| reference(world, link)).find(takes);
         Some(self.session).filter(takes).or_else(other)
@@ -404,6 +441,11 @@ impl OfflineDelivery {
     }
 }
 
+/// Returns whether a session takes messages.
+fn takes(world: &World, session: SessionRef) -> bool {
+    world.session(session).is_some_and(|found| found.takes_messages()) && !world.outboxes.is_given_up(session.link)
+}
+
 /// Returns a message with the stamp of its arrival (XEP-0203 §2). The store has the sender's
 /// original, so a stamp in our name is forged.
 fn stamp(packet: Packet, domain: &str, unix_ms: u64) -> Packet {
@@ -417,6 +459,8 @@ fn reference(world: &World, link: Link) -> Option<SessionRef> {
 
 /// The messages that a shard may be writing to the store, a quarter of them from one sender.
 const PUSHES: Bounds = Bounds { number: 8192, bytes: 32 << 20 };
+/// Milliseconds after which a session that had no room for the next message is tried again.
+const AGAIN_MS: u64 = 1_000;
 /// The bytes of stanzas that are loaded at a time.
 const PORTION: usize = 64 * 1024;
 

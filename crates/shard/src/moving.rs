@@ -13,7 +13,7 @@ use rookery_fanout::{Link, View};
 use rookery_hub::{Custody, World};
 use rookery_jid::Jid;
 
-use crate::connection::{ConnectionStage, ConnectionWire, ShardConnection};
+use crate::connection::{ConnectionStage, ConnectionWire};
 use crate::driver::Driver;
 use crate::handover::peers;
 use crate::lines::ClientSocket;

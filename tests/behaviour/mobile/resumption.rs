@@ -274,6 +274,32 @@ fn a_detached_session_is_bounded() {
     assert_eq!(romeo.bodies().len(), 20);
 }
 
+/// A session for which much is unacknowledged gets its offline messages when it has acknowledged
+/// that. Meanwhile, nobody asks the store for them again and again.
+#[test]
+fn a_session_without_room_gets_what_waits_once_it_has_acknowledged() {
+    let options = vec![("stream_management", "max_bytes", Value::Number(16_000))];
+    let mut scene = MobileScene::on(Server::with(Config { options, ..Config::default() }));
+    let long = "x".repeat(500);
+    scene.write(&[long.as_str(); 18]);
+    let got = scene.romeo.all();
+    scene.romeo.send("<presence type='unavailable'/>");
+    scene.server.settle();
+    scene.write(&["late"]);
+    scene.server.settle();
+    scene.romeo.send("<presence/>");
+    scene.server.settle();
+    let more = scene.romeo.all();
+    let is_late = |found: &rookery_xml::Element| found.child_text("body", "jabber:client").as_deref() == Some("late");
+    assert!(!more.iter().any(is_late), "there is no room: {more:?}");
+    let is_stanza = |found: &&rookery_xml::Element| matches!(found.name(), "message" | "presence" | "iq");
+    let count = got.iter().chain(&more).filter(is_stanza).count();
+    scene.romeo.send(&format!("<a xmlns='urn:xmpp:sm:3' h='{count}'/>"));
+    scene.server.settle();
+    scene.server.advance(2_000);
+    assert!(scene.romeo.all().iter().any(is_late));
+}
+
 /// A session that waits must not keep its own client out: neither its resource nor its place are
 /// taken.
 #[test]

@@ -233,6 +233,41 @@ fn a_session_that_ends_midway_loses_nothing() {
     assert_eq!(stored_count(&stage, &juliet), 0);
 }
 
+/// A session may end at any point of its delivery. Then the next session gets what it had not read,
+/// and only that.
+#[test]
+fn a_session_that_ends_between_two_answers_of_the_store_loses_nothing() {
+    let mut most = 0;
+    for (answers, reads) in (0..8).flat_map(|answers| [(answers, false), (answers, true)]) {
+        let (stage, held) = ModuleStage::with_held_store(|_| {});
+        let (mut stage, romeo, juliet) = verona(stage);
+        for body in ["one", "two", "three"] {
+            chat(&mut stage, romeo, body);
+        }
+        let link = stage.bind(&juliet, "balcony");
+        held.set_flowing(false);
+        stage.say(link, "<presence/>");
+        for _ in 0..answers {
+            held.release_one();
+            stage.settle();
+        }
+        let heard = if reads { bodies(&stage.hear(link)).len() } else { 0 };
+        most = most.max(heard);
+        stage.world.closed(link);
+        held.set_flowing(true);
+        held.release_all();
+        stage.settle();
+        let left = 3 - heard as u64;
+        assert_eq!(stored_count(&stage, &juliet), left, "{heard} read after {answers} answers");
+        let again = stage.bind(&juliet, "balcony");
+        stage.say(again, "<presence/>");
+        assert_eq!(bodies(&stage.hear(again)).len() as u64, left);
+        assert_eq!(stored_count(&stage, &juliet), 0);
+        assert_eq!(stage.world.tasks_waiting(), 0);
+    }
+    assert_eq!(most, 3);
+}
+
 /// A session that becomes reachable takes over; nobody gets a message twice.
 #[test]
 fn a_second_session_takes_over() {

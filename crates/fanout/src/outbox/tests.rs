@@ -81,17 +81,21 @@ fn who_keeps_a_stanza_until_it_was_sent_hears_what_was_not() {
     };
     let mut outboxes = Outboxes::default();
     let link = open(&mut outboxes, 0);
-    outboxes.when_drained(link, tell(&told));
+    assert!(outboxes.when_drained(link, tell(&told)));
     assert_eq!(*told.lock().unwrap(), [0], "nothing waits: at once");
     for to in [To::Kept, To::Bare, To::Kept, To::Kept] {
         assert_eq!(outboxes.push(link, &message(10), to), PushOutcome::Queued);
     }
-    outboxes.when_drained(link, tell(&told));
+    assert!(outboxes.when_drained(link, tell(&told)));
     let one = render_all(&outboxes, link).len() / 4;
     outboxes.remove_sent(link, one + 1);
     assert_eq!(*told.lock().unwrap(), [0]);
     let given_back = outboxes.abandon(link);
     assert_eq!(given_back.iter().map(|unsent| unsent.number).collect::<Vec<_>>(), [1], "only what nobody keeps");
+    assert_eq!(*told.lock().unwrap(), [0, 2]);
+    assert!(!outboxes.when_drained(link, tell(&told)), "nobody knows what was sent");
+    outboxes.close(link);
+    assert!(!outboxes.when_drained(link, tell(&told)));
     assert_eq!(*told.lock().unwrap(), [0, 2]);
 }
 
