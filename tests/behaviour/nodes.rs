@@ -267,12 +267,14 @@ fn a_login_waits_while_its_home_is_silent() {
         let account = server.account(&server.name_at("juliet", 2));
         server.silence(1);
         server.depart(1);
-        let mut juliet = log_in_at(&server, &account, shard, Security::Plain);
+        // The client gets the features at once.
+        let mut juliet = server.connect_at(shard);
+        juliet.log_in(&account, Security::Plain);
+        juliet.send(BIND);
         juliet.expect_nothing();
         server.bury(1);
-        juliet.expect_header();
-        assert_eq!(juliet.expect_element().name(), "features");
-        juliet.bind("phone");
+        let bound = juliet.expect_element();
+        juliet.take_bound(&bound);
         juliet.send("<presence/>");
         juliet.expect_presence_of_itself();
     }
@@ -284,12 +286,13 @@ fn a_login_goes_to_a_home_that_nobody_takes_over() {
     let server = nodes();
     let account = server.account(&server.name_at("juliet", 2));
     server.depart(1);
-    let mut juliet = log_in_at(&server, &account, 0, Security::Plain);
+    let mut juliet = server.connect_at(0);
+    juliet.log_in(&account, Security::Plain);
+    juliet.send(BIND);
     juliet.expect_nothing();
     server.advance(11_000);
-    juliet.expect_header();
-    assert_eq!(juliet.expect_element().name(), "features");
-    juliet.bind("phone");
+    let bound = juliet.expect_element();
+    juliet.take_bound(&bound);
 }
 
 #[test]
@@ -543,3 +546,5 @@ fn features_are_the_same_at_two_nodes() {
     assert!(run.status.success(), "{NODES}=2\n{told}");
     assert!(told.contains("test result: ok"), "{told}");
 }
+
+const BIND: &str = "<iq type='set' id='b'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>";

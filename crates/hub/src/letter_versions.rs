@@ -5,7 +5,8 @@
 //!
 //! * 1: the letters of 0.2.0, which states no version.
 //! * 2: the mark of stanzas that may have come before ([`Packet::again`]), without which 0.2.0
-//!   would drop the stanza with it; and what nodes tell each other about limits.
+//!   would drop the stanza with it; what nodes tell each other about limits; and clients that have
+//!   begun their streams again after the login.
 //!
 //! [`Packet::again`]: rookery_fanout::Packet::again
 
@@ -16,3 +17,5 @@ pub const LETTERS: u16 = 2;
 pub const OLDEST_LETTERS: u16 = 1;
 /// The version with the mark of stanzas that may have come before.
 pub(crate) const MARKS_AGAIN: u16 = 2;
+/// The version with clients that have begun their streams again after the login.
+pub const BEGUN_AGAIN: u16 = 2;

@@ -171,7 +171,7 @@ pub use held::Hold;
 pub use inbound::Intake;
 pub use iq::{Answer, Iq};
 pub use journaled::{JournalBatch, JournalFields, JournalLookup, JournalWrite};
-pub use letter_versions::{LETTERS, OLDEST_LETTERS};
+pub use letter_versions::{BEGUN_AGAIN, LETTERS, OLDEST_LETTERS};
 pub use management::NotResumed;
 pub use memo::Memo;
 pub use module::{

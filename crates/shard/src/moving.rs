@@ -141,11 +141,14 @@ impl<D: Driver> Shard<D> {
         self.leave(links);
     }
 
-    /// Ends the logins to some accounts: their clients begin again, and find the new home.
+    /// Ends the logins to some accounts: their clients begin again, and find the new home. Those that
+    /// are still to begin their streams again do so here, and then find it.
     fn end_logins_that_leave(&mut self, is_of: impl Fn(&World, &Jid) -> bool) {
-        let logins = self.connections.iter().filter(|(_, connection)| match &connection.stage {
+        let logins = self.connections.iter().filter(|(link, connection)| match &connection.stage {
             ConnectionStage::Negotiating(negotiation) => {
-                negotiation.machine.account().is_some_and(|account| is_of(&self.world, account))
+                let machine = &negotiation.machine;
+                machine.account().is_some_and(|account| is_of(&self.world, account))
+                    && !(machine.is_to_begin_again() && self.has_whole_client(*link))
             }
             _ => false,
         });
@@ -222,6 +225,15 @@ impl<D: Driver> Shard<D> {
         }
     }
 
+    /// Returns whether the connection of a client can move to another home: it is this process's,
+    /// and has all of the client's stream.
+    pub(crate) fn has_whole_client(&self, link: Link) -> bool {
+        self.connections.get(link).is_some_and(|connection| {
+            !matches!(connection.socket, Some(ClientSocket::Afar(_)))
+                && !matches!(connection.wire, ConnectionWire::Bosh(_))
+        })
+    }
+
     /// Admits a client that has waited, or sends it on to the home that its account has now.
     fn go_home(&mut self, link: Link) {
         let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
@@ -229,11 +241,7 @@ impl<D: Driver> Shard<D> {
         if home == self.index() {
             return self.answered(link, &[]);
         }
-        let is_line = |connection: &ShardConnection<D::Socket>| {
-            matches!(connection.socket, Some(ClientSocket::Afar(_)))
-                || matches!(connection.wire, ConnectionWire::Bosh(_))
-        };
-        if self.connections.get(link).is_none_or(is_line) {
+        if !self.has_whole_client(link) {
             // The client comes again, and then takes the shortest way.
             return self.lost(link);
         }

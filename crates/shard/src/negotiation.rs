@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rookery_base::Transport;
 use rookery_fanout::Link;
-use rookery_hub::{BindError, Guest, Iq, LoginSeen, NotResumed, TokenChange};
+use rookery_hub::{BEGUN_AGAIN, BindError, Guest, Iq, LoginSeen, NotResumed, TokenChange};
 use rookery_jid::Jid;
 use rookery_observe::{Since, Slow, slow};
 use rookery_sasl::Failure;
@@ -46,15 +46,13 @@ impl<D: Driver> Shard<D> {
                         self.common.gate.succeeded(&attempt, self.timing.now_ms);
                         self.tell_others();
                     }
-                    let home = self.world.home_of(account.as_ref());
-                    if self.is_early(link) {
-                        self.keep(link, input);
-                        return self.keep_out(link);
+                    if !self.may_begin_again(link, &account) && self.leaves_for_home(link, &mut input) {
+                        return;
                     }
-                    if home != self.index() {
-                        self.keep(link, input);
-                        let is_here = home < self.world.own_shards();
-                        return if is_here { self.move_to(link, home) } else { self.move_away(link, home) };
+                }
+                C2sEvent::BegunAgain => {
+                    if self.has_whole_client(link) && self.leaves_for_home(link, &mut input) {
+                        return;
                     }
                 }
                 C2sEvent::Resume { previd, h } => match self.find_resumable(link, &previd) {
@@ -80,6 +78,37 @@ impl<D: Driver> Shard<D> {
             }
         }
         self.keep(link, input);
+    }
+
+    /// Returns whether a client that has logged in begins its stream again here, wherever its account
+    /// is at home. So it gets the features at once, even while that home has died: clients give up
+    /// sooner than others can take over.
+    fn may_begin_again(&mut self, link: Link, account: &Jid) -> bool {
+        let home = self.world.home_of(account.as_ref());
+        let is_understood = home < self.world.own_shards() || self.world.letters_of(home) >= BEGUN_AGAIN;
+        is_understood
+            && self.has_whole_client(link)
+            && self.with_machine(link, |machine| machine.is_to_begin_again()).unwrap_or_default()
+    }
+
+    /// Sends a client that has logged in, and what it has sent since, to the home of its account, or
+    /// lets it wait for that. Returns `false` if this is its home.
+    fn leaves_for_home(&mut self, link: Link, input: &mut Vec<u8>) -> bool {
+        let Some(account) = self.with_machine(link, |machine| machine.account().cloned()).flatten() else {
+            return false;
+        };
+        let is_early = self.is_early(link);
+        let home = self.world.home_of(account.as_ref());
+        if !is_early && home == self.index() {
+            return false;
+        }
+        self.keep(link, std::mem::take(input));
+        match home < self.world.own_shards() {
+            _ if is_early => self.keep_out(link),
+            true => self.move_to(link, home),
+            false => self.move_away(link, home),
+        }
+        true
     }
 
     /// Keeps input that the machine hasn't consumed. Its size is bounded, since the machine
@@ -169,7 +198,7 @@ impl<D: Driver> Shard<D> {
                 self.set_asked(link, true);
                 self.before_login(link, &stanza);
             }
-            C2sEvent::Authenticated { .. } | C2sEvent::Resume { .. } | C2sEvent::End => {}
+            C2sEvent::Authenticated { .. } | C2sEvent::BegunAgain | C2sEvent::Resume { .. } | C2sEvent::End => {}
         }
     }
 

@@ -38,6 +38,7 @@ fn a_client_is_sent_home_once_a_minute() {
     let account = server.account(&server.name_at("juliet", 0));
     let mut sent = log_in_at(&server, &account, 2, Security::StartTls);
     sent.expect_header();
+    assert_eq!(sent.expect_element().name(), "features");
     let error = sent.expect_element();
     let host = error.child_text("see-other-host", ns::STREAM_ERRORS);
     assert_eq!(host.as_deref(), Some("n1.example.org:5223"));
@@ -53,6 +54,7 @@ fn a_client_is_sent_home_once_a_minute() {
     server.advance(60_000);
     let mut again = log_in_at(&server, &account, 2, Security::StartTls);
     again.expect_header();
+    assert_eq!(again.expect_element().name(), "features");
     assert!(again.expect_element().child("see-other-host", ns::STREAM_ERRORS).is_some());
     assert_eq!(server.sessions(), 0);
 }

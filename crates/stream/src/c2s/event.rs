@@ -96,6 +96,9 @@ pub enum C2sEvent {
         /// The bare JID of the account.
         account: Jid,
     },
+    /// The client has begun its stream again after its login, and has got the features (RFC 6120
+    /// §6.4.6). No answer.
+    BegunAgain,
     /// The client wants a resource. Answer: [`bound`](super::C2s::bound).
     Bind {
         /// The requested resource, prepared; `None` leaves the choice to the server (RFC 6120
@@ -151,6 +154,7 @@ impl fmt::Debug for C2sEvent {
                 .field("issue", issue)
                 .finish(),
             Self::Authenticated { account } => f.debug_struct("Authenticated").field("account", account).finish(),
+            Self::BegunAgain => f.write_str("BegunAgain"),
             Self::Bind { resource } => f.debug_struct("Bind").field("resource", resource).finish(),
             Self::BindInline { resource } => f.debug_struct("BindInline").field("resource", resource).finish(),
             Self::Resume { previd, h } => f.debug_struct("Resume").field("previd", previd).field("h", h).finish(),

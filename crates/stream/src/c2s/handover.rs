@@ -34,8 +34,10 @@ pub struct HandOver {
     /// The client's requests along with its login, and the data that its authentication ended with;
     /// `None` if it begins its stream again.
     inline: Option<(Sasl2Request, Option<Vec<u8>>)>,
-    /// This field is the last, so that an older process doesn't read it: [`C2s::holds_until`].
+    /// An older process doesn't read this field or the next one: [`C2s::holds_until`].
     until_s: Option<u64>,
+    /// True if the client has begun its stream again, and has got the features.
+    has_begun_again: bool,
 }
 
 impl HandOver {
@@ -51,11 +53,18 @@ impl HandOver {
 }
 
 impl C2s {
-    /// Returns the state of a stream that has just logged in; `None` at any other time.
+    /// Returns whether the client has logged in and is to begin its stream again.
+    pub fn is_to_begin_again(&self) -> bool {
+        self.account.is_some() && matches!(self.phase, C2sPhase::Header(_))
+    }
+
+    /// Returns the state of a stream that has just logged in, or has begun again after that; `None`
+    /// at any other time.
     pub fn hand_over(self) -> Option<HandOver> {
         let host = self.host().map(|host| host.name.clone()).unwrap_or_default();
+        let has_begun_again = matches!(self.phase, C2sPhase::Bind);
         let inline = match self.phase {
-            C2sPhase::Header(_) => None,
+            C2sPhase::Header(_) | C2sPhase::Bind => None,
             C2sPhase::Inline(inline) => Some(inline.into_request()?),
             _ => return None,
         };
@@ -74,6 +83,7 @@ impl C2s {
             server_end_point: self.facts.bindings.server_end_point,
             opened: self.opened,
             inline,
+            has_begun_again,
         })
     }
 
@@ -88,6 +98,7 @@ impl C2s {
             transport,
         };
         let phase = match given.inline {
+            None if given.has_begun_again => C2sPhase::Bind,
             None => C2sPhase::Header(Opening::default()),
             Some((request, additional)) => C2sPhase::Inline(Box::new(Inline::new(request, additional))),
         };

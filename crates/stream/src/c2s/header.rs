@@ -6,7 +6,7 @@ use rookery_xml::header::{self, Header};
 use rookery_xml::{escape_attr, ns};
 
 use super::features::{self, FeatureOffer};
-use super::{C2s, C2sPhase};
+use super::{C2s, C2sEvent, C2sPhase};
 use crate::error::{STREAM_END, StreamError};
 
 impl C2s {
@@ -69,6 +69,7 @@ impl C2s {
         if self.account.is_some() {
             features::after_login(&offer, out);
             self.phase = C2sPhase::Bind;
+            self.pending = Some(C2sEvent::BegunAgain);
         } else {
             features::before_login(&offer, out);
             self.phase = C2sPhase::Login;

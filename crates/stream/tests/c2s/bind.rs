@@ -15,7 +15,7 @@ const LOGIN: &str =
 
 /// Plays client elements on the stream after login.
 pub(crate) fn after_login(transcript: &str) {
-    let opened = "C: {open}\nS: {opened 2}\nS: {bind features}\n";
+    let opened = "C: {open}\nS: {opened 2}\nS: {bind features}\nE: BegunAgain\n";
     play(policy, secure(), &format!("{LOGIN}{opened}{transcript}"));
 }
 
@@ -129,7 +129,8 @@ fn without_to_the_host_stays() {
         &format!(
             "{LOGIN}C: <stream:stream version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>
              S: {{opened 2}}
-             S: {{bind features}}"
+             S: {{bind features}}
+             E: BegunAgain"
         ),
     );
 }

@@ -67,7 +67,7 @@ fn feed(pieces: &[Vec<u8>], tls: bool, right: bool) -> (String, Vec<String>) {
                 C2sEvent::Resume { .. } => player.answer("unknown"),
                 C2sEvent::BindInline { .. } => player.answer("inline juliet@example.org/x"),
                 C2sEvent::BeforeLogin { .. } => player.answer("reply <iq/>"),
-                C2sEvent::Failed { .. } | C2sEvent::Authenticated { .. } | C2sEvent::End => {}
+                C2sEvent::Failed { .. } | C2sEvent::Authenticated { .. } | C2sEvent::BegunAgain | C2sEvent::End => {}
             }
         }
         assert!(player.rest().len() <= policy().limits_before.bytes, "the caller keeps one element at most");

@@ -21,7 +21,8 @@ fn success_restarts_the_stream() {
          E: Authenticated { account: juliet@example.org }
          C: {open}
          S: {opened 2}
-         S: {bind features}",
+         S: {bind features}
+         E: BegunAgain",
     );
 }
 
@@ -258,6 +259,7 @@ fn nobody_logs_in_twice() {
          C: {open}
          S: {opened 2}
          S: {bind features}
+         E: BegunAgain
          C: <auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>AGp1bGlldABwZW5jaWw=</auth>
          S: {error policy-violation The stream is authenticated already.}
          E: End",
