@@ -57,6 +57,10 @@ pub(crate) struct PeerUser {
     /// The accounts that have ever refused its requests. A cancellation of an earlier right that
     /// crosses the request ends both (RFC 6121 §3.1.6, Appendix A.2.2).
     pub crossed: BTreeSet<usize>,
+    /// The accounts whose right to see it the user has ever cancelled. If an account had repeated
+    /// its request before it heard of that, the repetition is approved after the cancellation, and
+    /// the account's server ignores the approval (RFC 6121 §3.1.6).
+    pub cancelled: BTreeSet<usize>,
     /// The presence of accounts, by full JID.
     pub sight: BTreeMap<String, u64>,
 }
@@ -276,6 +280,7 @@ impl SimulatedPeer {
             "unsubscribed" => {
                 self.hide_from(user, account, book);
                 self.users[user].watchers.remove(&account);
+                self.users[user].cancelled.insert(account);
             }
             _ => {}
         }

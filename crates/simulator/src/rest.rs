@@ -357,10 +357,13 @@ fn abroad(run: &mut SimulatedRun) {
         let entry = device.roster.as_ref().and_then(|roster| roster.get(&contact));
         let subscription = entry.map_or("none", |entry| &*entry.subscription);
         let (sees, is_seen) = (matches!(subscription, "to" | "both"), matches!(subscription, "from" | "both"));
-        if is_seen && !known.watched.contains(&account) && known.crossed.contains(&account) {
+        let (may_see, may_be_seen) = (known.watchers.contains(&account), known.watched.contains(&account));
+        if is_seen && !may_be_seen && known.crossed.contains(&account)
+            || !sees && may_see && known.cancelled.contains(&account)
+        {
             continue;
         }
-        if (sees, is_seen) != (known.watchers.contains(&account), known.watched.contains(&account)) {
+        if (sees, is_seen) != (may_see, may_be_seen) {
             broken
                 .get_or_insert(format!("{name} has {contact} as {subscription:?}, which has not agreed (RFC 6121 §3)"));
         }
