@@ -60,7 +60,9 @@ pub(crate) fn archives(run: &mut SimulatedRun) {
             let may_be_blocked = run.book.blockers.contains(&pair)
                 || matches!(message.to, BookedRecipient::Account(to) | BookedRecipient::Device(to, _)
                     if run.book.blockers.contains(&(to, message.account)) || run.book.blockers.contains(&(message.account, to)));
-            let may_be_gone = run.book.removed.contains(&account);
+            // An account that is removed can't be told any more what the store has refused.
+            let is_untold = run.book.store_refused && run.book.removed.contains(&message.account);
+            let may_be_gone = run.book.removed.contains(&account) || is_untold;
             let is_owed = message.is_handled && !message.is_refused && (is_for || is_own);
             let is_owed = is_owed && !may_be_blocked && !may_be_gone && !message.is_receipt && !message.is_unkept;
             if is_owed && copies == 0 {
