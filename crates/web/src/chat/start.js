@@ -42,9 +42,28 @@ define("converse-footer", () => {
 });
 define("converse-controlbox-navbar", () => []);
 
+// A connection that is lost makes the client log in again at once, and once more three seconds later,
+// which ends a login that waits for a node of the cluster to take over. With an open connection there
+// is nothing to be tried again: the server closes a login that takes too long.
+window.converse.plugins.add("rookery", {
+  initialize() {
+    const { api } = this._converse;
+    api.listen.on("connectionInitialized", () => {
+      const connection = api.connection.get();
+      const has_socket = () => connection._proto?.socket?.readyState === WebSocket.OPEN;
+      let later;
+      connection.debouncedReconnect = () => {
+        clearTimeout(later);
+        later = setTimeout(() => has_socket() || connection.reconnect(), 3000);
+      };
+    });
+  },
+});
+
 window.converse.initialize({
   ...settings,
   ...(bosh && !(await gets_through()) ? { bosh_service_url: `${location.origin}/http-bind` } : { websocket_url }),
+  whitelisted_plugins: ["rookery"],
   view_mode: "fullscreen",
   authentication: "login",
   // The page knows the way; nobody else is asked for it.
