@@ -83,9 +83,11 @@ fn sizes() -> XtaskOutcome {
 /// name such as `HEAD~3` soon means another one.
 fn compare(revision: &str, bench: &str, more: &[&str]) -> XtaskOutcome {
     let commit = commit(revision)?;
-    let before = root().join("target/compare").join(&commit);
+    // Beside this tree, not within: cargo would apply this tree's `.cargo/config.toml` to it, too.
+    let name = root().file_name().unwrap_or_default().to_string_lossy();
+    let before = root().with_file_name(format!("{name}-at-{}", commit.get(..12).unwrap_or(&commit)));
     if !before.exists() {
-        // With force, since git may still know the folder from before `target` was removed.
+        // With force, since git may still know a folder of this name that somebody has removed.
         let add = ["worktree", "add", "--force", "--detach"];
         run(Command::new("git").args(add).arg(&before).arg(&commit).current_dir(root()))?;
     }
