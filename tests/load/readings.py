@@ -6,18 +6,21 @@ simulated front-ends.
         --front-ends 200 --clients 1000 --each 500 --seconds 20
 
 Each client reads `--each` devices once a second (or every `--period` milliseconds), and the next
-client reads the next part of the table. The report has the service's CPU time per delivered
+client reads the next part of the table. Front-ends have no clock in common, so their answers are spread over
+`--spread` milliseconds; with 0, many answer at the same moment, as their requests were sent. The report has the service's CPU time per delivered
 reading, compared with writing the same bytes to the same number of sockets, and the delay between
-the front-end's clock and a few of the clients, in whole milliseconds. All processes share the
-machine's cores.
+the front-end's clock and a few of the clients, in whole milliseconds. Those few have a process of
+their own, so that they don't wait for the others to be read. All processes share the machine's
+cores.
 """
 
 import argparse
 import contextlib
+import multiprocessing
 import os
 import re
 import resource
-import selectors
+import select
 import socket
 import struct
 import subprocess
@@ -29,8 +32,8 @@ from pathlib import Path
 
 GREETING = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n"
 HEAD = b"SDD\x02\x51\x03\x14\xb1\x3a\x70\x3a"
-# The field `timestamp`, in milliseconds since 1970.
-STAMP = re.compile(re.escape(b"\x12\xd5\x5b\x16") + b"(.{6})", re.DOTALL)
+# The fields `ref_id` and `timestamp`, the latter in milliseconds since 1970.
+STAMP = re.compile(b"\x12\x1e\xab(?:\x11(.)|\x12(..))\x12\xd5\\x5b\x16(.{6})", re.DOTALL)
 # The number of clients that look at the timestamps of their readings.
 OBSERVERS = 5
 
@@ -46,7 +49,8 @@ def main():
         line, service = stack.enter_context(_started("--database", table, "--network", "127.0.0.1:0", "--listen", "127.0.0.1:0"))
         host, port = line.rstrip(".").rsplit(" ", 1)[1].split(":")
         print(f"started within {time.monotonic() - begun:.1f} s: {line}", flush=True)
-        drain = Drain((host, int(port)), options)
+        stack.enter_context(_others((host, int(port)), options))
+        drain = Drain((host, int(port)), options, range(0, options.clients, options.clients // OBSERVERS))
         drain.connect()
         time.sleep(options.warm_up)
         before, cpu, start = _counters(host, port), _cpu(service), time.monotonic()
@@ -73,18 +77,42 @@ def _tell(options, before, after, spent, elapsed, drain, memory):
     print(f"memory {memory} MiB; load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 
-class Drain:
-    """Clients that read everything. A few of them look at its timestamps."""
+@contextlib.contextmanager
+def _others(server, options):
+    """Connects all clients but the observers, in a process that reads what they get."""
+    is_connected, is_over = multiprocessing.Event(), multiprocessing.Event()
 
-    def __init__(self, server, options):
-        self.server, self.options = server, options
+    def run():
+        numbers = [number for number in range(options.clients) if number % (options.clients // OBSERVERS)]
+        drain = Drain(server, options, numbers)
+        drain.connect()
+        is_connected.set()
+        is_over.wait()
+        drain.stop()
+
+    process = multiprocessing.Process(target=run)
+    process.start()
+    try:
+        while not is_connected.wait(1):
+            assert process.is_alive(), "the clients could not connect"
+        yield
+    finally:
+        is_over.set()
+        process.join()
+
+
+class Drain:
+    """Clients that read everything, and look at its timestamps if they observe."""
+
+    def __init__(self, server, options, numbers):
+        self.server, self.options, self.numbers = server, options, numbers
         self.late, self.bytes, self.readings, self.reads = [], 0, 0, 0
-        self._sockets, self._observes, self._over = selectors.DefaultSelector(), False, False
+        self._ready, self._clients, self._observes, self._over = select.epoll(), {}, False, False
         self._thread = None
 
     def connect(self):
         options = self.options
-        for number in range(options.clients):
+        for number in self.numbers:
             client = socket.socket()
             # Requests from one address are bounded, so the clients share fifty addresses.
             client.bind((f"127.0.0.{2 + number % 50}", 0))
@@ -100,8 +128,9 @@ class Drain:
                 asked += _framed(b"\x11\x61\x51\x06\x12\xe8\x20" + list_id + b"\x12\x1e\xab" + _int(ref + 1) + b"\x12\x63\x24" + _text(drf))
             client.sendall(asked + _framed(b"\x12\xdd\xb5\x51\x02\x12\xe8\x20" + list_id))
             client.setblocking(False)
-            self._sockets.register(client, selectors.EVENT_READ, number % (options.clients // OBSERVERS or 1) == 0)
-            if number == 0:
+            self._clients[client.fileno()] = client, first
+            self._ready.register(client, select.EPOLLIN)
+            if not self._thread:
                 self._thread = threading.Thread(target=self._run)
                 self._thread.start()
 
@@ -111,22 +140,34 @@ class Drain:
     def stop(self):
         self._over = True
         self._thread.join()
-        for key in list(self._sockets.get_map().values()):
-            key.fileobj.close()
+        for client, _ in self._clients.values():
+            client.close()
 
     def _run(self):
+        buffer = bytearray(1 << 18)
         while not self._over:
-            for key, _ in self._sockets.select(0.5):
+            for descriptor, _ in self._ready.poll(0.5):
                 try:
-                    taken = key.fileobj.recv(1 << 20)
+                    taken = os.readv(descriptor, [buffer])
                 except BlockingIOError:
                     continue
                 assert taken, "the service ended a connection"
-                if key.data and self._observes:
-                    now = time.time() * 1000
-                    stamps = [int.from_bytes(stamp, "big") for stamp in STAMP.findall(taken)]
-                    self.late.extend(int(now) - stamp for stamp in stamps)
-                    self.bytes, self.readings, self.reads = self.bytes + len(taken), self.readings + len(stamps), self.reads + 1
+                if self._observes:
+                    self._look(self._clients[descriptor][1], bytes(buffer[:taken]))
+
+    def _look(self, first, taken):
+        """Notes the delays of the readings of a client, whose first device is given."""
+        now, stamps = time.time() * 1000, STAMP.findall(taken)
+        for short, long, stamp in stamps:
+            device = (first + int.from_bytes(short or long, "big") - 1) % self.options.devices
+            answered = int.from_bytes(stamp, "big") + _delay(device % self.options.front_ends, self.options)
+            self.late.append(int(now) - answered)
+        self.bytes, self.readings, self.reads = self.bytes + len(taken), self.readings + len(stamps), self.reads + 1
+
+
+def _delay(front_end, options):
+    """Returns the milliseconds by which a front-end answers later than it is asked to."""
+    return front_end * options.spread // options.front_ends
 
 
 def _bare(sockets, size):
@@ -175,6 +216,8 @@ def _table(folder, options, socket_of_front_ends):
     with path.open("w") as table:
         for front_end in range(options.front_ends):
             table.write(f"[[node]]\nname = 'F{front_end}'\naddress = '{0x0c00 + front_end:04x}'\nsocket = '{socket_of_front_ends}'\nprotocol = 'GETS32'\n")
+        for front_end in range(options.front_ends):
+            table.write(f"[[fault]]\nnode = 'F{front_end}'\ndelay_millis = {_delay(front_end, options)}\n")
         for device in range(options.devices):
             table.write(f"[[device]]\nindex = {device + 1}\nname = 'T:D{device}'\n[device.reading]\nnode = 'F{device % options.front_ends}'\n")
             table.write(f"ssdn = '{device:016x}'\nprimary = 10\nelement = 4\n")
@@ -212,7 +255,7 @@ def _memory(process):
 
 def _options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, usual in [("devices", 100_000), ("front-ends", 200), ("clients", 1000), ("each", 500), ("period", 1000), ("seconds", 20), ("warm-up", 10)]:
+    for name, usual in [("devices", 100_000), ("front-ends", 200), ("clients", 1000), ("each", 500), ("period", 1000), ("spread", 1000), ("seconds", 20), ("warm-up", 10)]:
         parser.add_argument(f"--{name}", type=int, default=usual)
     return parser.parse_args()
 
