@@ -46,6 +46,8 @@ scenarios! {
         devices_are_read
         readings_are_subscribed_to_and_lists_change
         clock_and_state_events_are_followed
+        values_are_converted_by_the_task_scale
+        events_are_reported_by_the_task_sync
         devices_are_set
         who_may_not_set_is_told
     }

@@ -4,10 +4,13 @@ the scenario's service.
 
 import contextlib
 import socket
+import struct
 
 import acsys
 import acsys.dpm
+import acsys.scaling
 import acsys.status
+import acsys.sync
 
 import rookery
 
@@ -64,6 +67,39 @@ def clock_and_state_events_are_followed():
     assert {item.tag for item in seen} == {0, 1, 2}, "an event that never came was answered"
     assert all(69 < item.data < 76 for item in seen if item.tag == 0), seen
     assert all(len(item.data) == 4 for item in seen if item.tag == 2), seen
+
+
+def values_are_converted_by_the_task_scale():
+    async def convert(connection):
+        node = await acsys.scaling.find_service(connection)
+        raw = struct.pack("<ii", 500, -500)
+        scaled = await acsys.scaling.convert_data(connection, "Z:CUBE_X", raw, node=node)
+        back = await acsys.scaling.convert_data(connection, "Z:CUBE_X.SETTING.RAW", scaled, node=node)
+        try:
+            await acsys.scaling.convert_data(connection, "Z:NOSUCH", raw, node=node)
+        except acsys.status.Status as status:
+            return node, scaled, back == raw, (status.facility, status.err_code)
+
+    with rookery.demo() as service:
+        assert _run(service, convert) == ("DPM06", [5.0, -5.0], True, (16, -13))
+
+
+def events_are_reported_by_the_task_sync():
+    async def follow(connection):
+        events = ["e,0F", "e,1D", "s,Z:CUBE_X,5000,0,>"]
+        seen = []
+        async for event in acsys.sync.get_events(connection, events):
+            seen.append(event)
+            clocks = [event for event in seen if isinstance(event, acsys.sync.ClockEvent)]
+            if {event.event for event in clocks} == {0x0F, 0x1D} and len(clocks) > 20 and len(seen) > len(clocks):
+                return seen
+
+    with rookery.with_clock("G:COUNTR") as service:
+        seen = _run(service, follow)
+    numbers = [event.number for event in seen if isinstance(event, acsys.sync.ClockEvent) and event.event == 0x0F]
+    assert numbers == list(range(1, len(numbers) + 1)), numbers
+    states = [event for event in seen if isinstance(event, acsys.sync.StateEvent)]
+    assert all(event.di == 118001 for event in states), states
 
 
 def devices_are_set():

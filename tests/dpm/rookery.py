@@ -12,6 +12,8 @@ import realm as kerberos
 
 DEVICES = pathlib.Path(__file__).parents[2] / "crates/dpm/tests/service/settings.toml"
 
+DEMO = pathlib.Path(__file__).parents[2] / "crates/dpm/src/database/demo.toml"
+
 ROLES = """
 [[role]]
 name = "testing"
@@ -56,6 +58,16 @@ def demo(*options, environment=None):
     """`rookery dpm --demo` without further options."""
     with _serve("--demo", *options, environment=environment) as service:
         yield service
+
+
+@contextlib.contextmanager
+def with_clock(device):
+    """The demonstration, with a device that shows clock events."""
+    with tempfile.TemporaryDirectory(prefix="rookery-dpm-") as folder:
+        devices = pathlib.Path(folder) / "devices.toml"
+        devices.write_text(DEMO.read_text() + f'\n[names]\nclock = "{device}"\n')
+        with _serve("--demo", "--database", str(devices)) as service:
+            yield service
 
 
 @contextlib.contextmanager

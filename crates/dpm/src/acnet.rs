@@ -70,6 +70,10 @@ pub type ItemSettings<'a> = Vec<(DeviceItem, &'a [u8])>;
 pub const ACNET: Rad50 = Rad50::literal(b"ACNET");
 /// The task on whose behalf DPM replies.
 pub const DPMD: Rad50 = Rad50::literal(b"DPMD");
+/// The task that converts values of devices.
+pub const SCALE: Rad50 = Rad50::literal(b"SCALE");
+/// The task that tells of clock events and states.
+pub const SYNC: Rad50 = Rad50::literal(b"SYNC");
 /// The name that stands for all nodes.
 pub const MCAST: Rad50 = Rad50::literal(b"MCAST");
 /// The node that stands for all nodes.

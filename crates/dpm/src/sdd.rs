@@ -11,7 +11,7 @@ mod value;
 
 pub use message::{
     Bytes, FieldKind, MessageField, PROTOCOL, RawSetting, ScaledSetting, SddMessage, SettingStatus, TextSetting, reply,
-    request,
+    request, scale, sync,
 };
 pub use shared::SharedReply;
 pub use value::SddError;

@@ -36,6 +36,8 @@ pub struct OwnNames {
     /// Names of loggers whose questions are answered from the readings recorded here, in upper
     /// case.
     pub loggers: Vec<String>,
+    /// The request for the device that is read to learn of clock events, without an event.
+    pub clock: Option<String>,
 }
 
 /// A node that devices are on: a front-end, or a network of them.

@@ -78,7 +78,7 @@ impl FileReader<'_> {
         }
         if let Some(row) = file.names {
             self.row(row, "names", |database, row| {
-                database.names_of_this = row.read()?;
+                database.names_of_this = row.read(database)?;
                 Ok(())
             });
         }

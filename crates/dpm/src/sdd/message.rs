@@ -1,4 +1,5 @@
-//! Messages, which are read and written by the rows of the tables [`request`] and [`reply`].
+//! Messages, which are read and written by the rows of the tables [`request`] and [`reply`], and
+//! those of the tasks beside DPM by the tables [`scale`] and [`sync`].
 //!
 //! A message is the magic `SDD` with version 2, and an array of three: the protocol's id, the
 //! message's id, and a struct, which is an array of field ids and values. Fields are written in the
@@ -8,7 +9,9 @@
 mod record;
 pub mod reply;
 pub mod request;
+pub mod scale;
 mod settings;
+pub mod sync;
 
 pub use record::{Bytes, FieldKind, MessageField, PROTOCOL, SddMessage};
 pub use settings::{RawSetting, ScaledSetting, SettingStatus, TextSetting};

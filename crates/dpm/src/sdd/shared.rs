@@ -35,14 +35,17 @@ impl SharedReply {
         out.extend_from_slice(&self.tail);
     }
 
+    /// Returns the reply, with the reference number 0.
+    pub fn decode(&self) -> Option<Reply> {
+        let mut bytes = Vec::with_capacity(self.size());
+        self.write(0, &mut bytes);
+        Reply::decode(&bytes).ok()
+    }
+
     /// Returns the reply in another encoding, for readers of another protocol; it is made for the
     /// first of them, and is the same for all.
     pub fn other_encoding(&self, make: impl FnOnce(&Reply) -> Vec<u8>) -> &[u8] {
-        self.other.get_or_init(|| {
-            let mut bytes = Vec::with_capacity(self.size());
-            self.write(0, &mut bytes);
-            Reply::decode(&bytes).map(|reply| make(&reply)).unwrap_or_default().into()
-        })
+        self.other.get_or_init(|| self.decode().map(|reply| make(&reply)).unwrap_or_default().into())
     }
 
     /// Returns the number of bytes that [`write`](Self::write) appends at most.

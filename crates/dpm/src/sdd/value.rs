@@ -84,6 +84,13 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads the id of a constant.
+    pub(super) fn choice(&mut self) -> Result<u16, SddError> {
+        let tag = self.byte()?;
+        let number = self.number(tag, CHOICE)?;
+        i16::try_from(number).map(|id| id as u16).map_err(|_| SddError::Range)
+    }
+
     /// Reads bytes with their length.
     pub(super) fn binary(&mut self) -> Result<&'a [u8], SddError> {
         let length = self.length(BINARY)?;
@@ -147,6 +154,12 @@ pub(super) fn put_boolean(out: &mut Vec<u8>, value: bool) {
     out.push(if value { TRUE } else { FALSE });
 }
 
+/// Appends the id of a constant, which always has two bytes.
+pub(super) fn put_choice(out: &mut Vec<u8>, id: u16) {
+    out.push(CHOICE | 2);
+    out.extend_from_slice(&id.to_be_bytes());
+}
+
 /// Appends bytes with their length.
 pub(super) fn put_binary(out: &mut Vec<u8>, bytes: &[u8]) {
     put_number(out, BINARY, bytes.len() as i64);
@@ -179,3 +192,4 @@ const STRING: u8 = 0x40;
 const ARRAY: u8 = 0x50;
 const FALSE: u8 = 0x70;
 const TRUE: u8 = 0x71;
+const CHOICE: u8 = 0x80;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::keys::ClientKey;
 use super::playlist::Playlist;
 use super::session::ProvenSession;
+use super::sync_route::SyncRoute;
 use crate::acnet::AcnetHeader;
 use crate::drf;
 use crate::plot::PlotKey;
@@ -53,6 +54,8 @@ pub(super) enum ListRoute {
     Acnet(AcnetHeader),
     /// As messages of gRPC.
     Daq,
+    /// As reports of events, which are replies to a request of ACNET.
+    Sync(SyncRoute),
     /// As one message of gRPC when all settings have a status; contains the number of requests of
     /// each setting.
     Settings(Vec<usize>),

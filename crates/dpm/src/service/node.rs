@@ -8,7 +8,7 @@
 use super::Dpm;
 use super::keys::TASK;
 use super::traffic::Traffic;
-use crate::acnet::{ACNET, AcnetHeader, AcnetPacket, MULTICAST_NODE, PacketKind};
+use crate::acnet::{ACNET, AcnetHeader, AcnetPacket, MULTICAST_NODE, PacketKind, SCALE, SYNC};
 use crate::database::DeviceNode;
 use crate::rad50::Rad50;
 use crate::status::Status;
@@ -19,7 +19,8 @@ impl Dpm {
     pub(super) fn answer_node(&mut self, node: usize, packet: AcnetPacket<'_>, now: Moment) {
         let header = packet.header;
         let is_request = matches!(header.kind, PacketKind::Request | PacketKind::MultipleRequest);
-        let is_for_dpm = header.task == TASK && (is_request || header.kind == PacketKind::Cancel);
+        let has_lists = header.task == TASK || header.task == SYNC;
+        let is_for_dpm = has_lists && (is_request || header.kind == PacketKind::Cancel);
         let is_known = self
             .database
             .nodes()
@@ -34,6 +35,10 @@ impl Dpm {
         }
         let (status, body) = match header.task {
             ACNET => self.level_two(packet.body),
+            SCALE => match self.scale(packet.body, header.server == MULTICAST_NODE) {
+                Some(reply) => reply,
+                None => return,
+            },
             // A request to all nodes gets no refusal.
             _ if header.server == MULTICAST_NODE => return,
             _ => (Status::NO_TASK, Vec::new()),
@@ -105,7 +110,7 @@ fn task_name(number: u16) -> (Status, Vec<u8>) {
 }
 
 /// Our tasks by number.
-const TASKS: [Rad50; 2] = [ACNET, TASK];
+pub(super) const TASKS: [Rad50; 4] = [ACNET, TASK, SCALE, SYNC];
 /// The versions of the protocol, of the daemon and of its interface, as reported by the daemon
 /// whose behaviour this is.
 const VERSIONS: [u16; 3] = [0x0915, 0x0103, 0x0900];

@@ -7,6 +7,7 @@ use super::keys::ClientKey;
 use super::list::ListRoute;
 use super::outbox::OutboxMessage;
 use super::room::STEP;
+use super::sync_route::SyncRoute;
 use super::{Outlets, daq_messages, packets};
 use crate::pool::PoolReader;
 use crate::sdd::{SddMessage, SharedReply, reply::Reply};
@@ -21,9 +22,17 @@ impl Outlets {
             return;
         }
         let Some(list) = self.lists.get_mut(reader.list) else { return };
-        if let ListRoute::Settings(_) = list.route {
+        let mut report = None;
+        match &mut list.route {
             // A fault in a setting is reported in its status.
-            return;
+            ListRoute::Settings(_) => return,
+            ListRoute::Sync(route) => {
+                report = message.decode().and_then(|reply| route.report(reader.ref_id, &reply));
+                if report.is_none() {
+                    return;
+                }
+            }
+            ListRoute::Tcp | ListRoute::Acnet(_) | ListRoute::Daq => {}
         }
         let key = list.client;
         let Some(client) = self.clients.get_mut(key) else { return };
@@ -35,6 +44,11 @@ impl Outlets {
             return;
         }
         list.sent_at = self.now.millis;
+        if let Some(report) = report {
+            let (list, opened) = (reader.list as u32, list.opened);
+            client.outbox.push(OutboxMessage::OfList { list, opened, message: report.into() });
+            return self.touch(key);
+        }
         let mut message = Arc::clone(message);
         if matches!(list.route, ListRoute::Acnet(_)) && message.size() > packets::LARGEST {
             let truncated = show::status(Status::TRUNC_REPLY, self.now.unix_millis, 0);
@@ -71,7 +85,7 @@ impl Outlets {
             (ListRoute::Settings(parts), Reply::ApplySettings(applied)) => {
                 message = daq_messages::setting_reply(parts, &applied.status);
             }
-            (ListRoute::Settings(_), _) => return,
+            (ListRoute::Settings(_) | ListRoute::Sync(_), _) => return,
             (_, reply) => reply.encode(&mut message),
         }
         if let Some(client) = self.clients.get_mut(key) {
@@ -102,7 +116,9 @@ impl Outlets {
                 Some(ListRoute::Tcp) => packets::frame(out, |out| item.write(out)),
                 Some(ListRoute::Daq) => item.write_daq(out),
                 Some(ListRoute::Settings(_)) => item.write(out),
-                Some(ListRoute::Acnet(header)) => packets::data(header, true, out, |out| item.write(out)),
+                Some(ListRoute::Acnet(header) | ListRoute::Sync(SyncRoute { header, .. })) => {
+                    packets::data(header, true, out, |out| item.write(out));
+                }
                 None => {}
             }
         }

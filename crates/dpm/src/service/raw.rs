@@ -8,9 +8,11 @@ use super::caller::{Caller, RawState};
 use super::client::Speaks;
 use super::keys::{ClientKey, CloseClient, TASK};
 use super::list::ListRoute;
+use super::node::TASKS;
 use super::pass::{PassedErrand, is_called};
+use super::sync_route::SyncRoute;
 use super::{Dpm, packets};
-use crate::acnet::{ACNET, AcnetHeader, MCAST, MULTICAST_NODE, PacketKind};
+use crate::acnet::{ACNET, AcnetHeader, MCAST, MULTICAST_NODE, PacketKind, SCALE, SYNC};
 use crate::rad50::Rad50;
 use crate::sdd::request::Request;
 use crate::sdd::{SddMessage, reply};
@@ -104,7 +106,7 @@ impl Dpm {
     /// Returns the number of a task's process: ours, or that of the client that asks.
     fn process_of(&mut self, client: ClientKey, task: Rad50) -> Option<u32> {
         match task {
-            ACNET | TASK => Some(self.options.process),
+            task if TASKS.contains(&task) => Some(self.options.process),
             task => self.raw(client).filter(|state| state.handle == task).map(|state| state.process),
         }
     }
@@ -154,14 +156,16 @@ impl Dpm {
         };
         if task == ACNET {
             let (status, reply) = self.level_two(body);
-            let mut bytes = Vec::new();
-            packets::data(&AcnetHeader { status, ..header }, false, &mut bytes, |bytes| {
-                bytes.extend_from_slice(&reply)
-            });
-            return self.outlets.frame(client, bytes);
+            return self.reply_bytes(client, &AcnetHeader { status, ..header }, &reply);
         }
-        if task != TASK {
-            return self.reply_status(client, &header, Status::NO_TASK);
+        match task {
+            TASK => {}
+            SCALE => {
+                let (status, reply) = self.scale(body, false).unwrap_or((Status::IVM, Vec::new()));
+                return self.reply_bytes(client, &AcnetHeader { status, ..header }, &reply);
+            }
+            SYNC => return self.sync(client, header, body, is_multiple, now),
+            _ => return self.reply_status(client, &header, Status::NO_TASK),
         }
         match Request::decode(body) {
             Ok(request) => self.answer(client, header, request, is_multiple, now),
@@ -188,7 +192,7 @@ impl Dpm {
     /// Returns the request to which a list's messages are replies.
     pub(super) fn request_of_list(&self, list: usize) -> Option<u16> {
         match self.outlets.lists.get(list)?.route {
-            ListRoute::Acnet(header) => Some(header.message),
+            ListRoute::Acnet(header) | ListRoute::Sync(SyncRoute { header, .. }) => Some(header.message),
             ListRoute::Tcp | ListRoute::Daq | ListRoute::Settings(_) => None,
         }
     }
@@ -321,9 +325,14 @@ impl Dpm {
         self.outlets.frame(client, bytes);
     }
 
-    fn reply_status(&mut self, client: ClientKey, header: &AcnetHeader, status: Status) {
+    pub(super) fn reply_status(&mut self, client: ClientKey, header: &AcnetHeader, status: Status) {
+        self.reply_bytes(client, &AcnetHeader { status, ..*header }, &[]);
+    }
+
+    /// Sends the only reply to a request, in bytes.
+    pub(super) fn reply_bytes(&mut self, client: ClientKey, header: &AcnetHeader, reply: &[u8]) {
         let mut bytes = Vec::new();
-        packets::data(&AcnetHeader { status, ..*header }, false, &mut bytes, |_| {});
+        packets::data(header, false, &mut bytes, |bytes| bytes.extend_from_slice(reply));
         self.outlets.frame(client, bytes);
     }
 }
@@ -366,5 +375,5 @@ fn handle(rest: &[u8]) -> Option<Rad50> {
 
 const COMMAND: u16 = 1;
 const ACK: u16 = 2;
-/// The number of the first client's task. Lower numbers are this node's own: `ACNET` and `DPMD`.
-const FIRST_TASK_ID: u16 = 2;
+/// The number of the first client's task. Lower numbers are this node's own.
+const FIRST_TASK_ID: u16 = TASKS.len() as u16;

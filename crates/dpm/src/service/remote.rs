@@ -16,7 +16,7 @@ use super::keys::ClientKey;
 use super::remotes::RemoteTask;
 use super::share::network;
 use super::{Dpm, packets};
-use crate::acnet::{ACNET, AcnetHeader, AcnetPacket, MULTICAST_NODE, PacketKind, packet};
+use crate::acnet::{ACNET, AcnetHeader, AcnetPacket, MULTICAST_NODE, PacketKind, SYNC, packet};
 use crate::database::DeviceNode;
 use crate::sdd::request::Request;
 use crate::sdd::{SddMessage, reply};
@@ -34,6 +34,9 @@ impl Dpm {
         let is_multiple = header.kind == PacketKind::MultipleRequest;
         let header = AcnetHeader { kind: PacketKind::Reply, server: self.options.address, ..header };
         let header = AcnetHeader { status: Status::SUCCESS, ..header };
+        if header.task == SYNC {
+            return self.sync_of_node(node, header, packet.body, (is_for_all, is_multiple), now);
+        }
         match Request::decode(packet.body) {
             Ok(Request::ServiceDiscovery(_)) => self.answer_search(node, header, is_for_all, now),
             // A request to all nodes gets no refusal.
@@ -74,7 +77,7 @@ impl Dpm {
     }
 
     /// Returns the client for a task of a node, which is created if there is none.
-    fn remote_client(&mut self, node: usize, task_id: u16, now: Moment) -> Result<ClientKey, Status> {
+    pub(super) fn remote_client(&mut self, node: usize, task_id: u16, now: Moment) -> Result<ClientKey, Status> {
         if let Some(client) = self.remotes.by_task.get(&(node, task_id)) {
             return Ok(*client);
         }
@@ -103,7 +106,7 @@ impl Dpm {
     }
 
     /// Closes the list whose messages are the replies to a request.
-    fn close_stream(&mut self, client: ClientKey, message: u16) {
+    pub(super) fn close_stream(&mut self, client: ClientKey, message: u16) {
         let lists = self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default();
         if let Some(list) = lists.into_iter().find(|list| self.request_of_list(*list) == Some(message)) {
             self.close_list(list);

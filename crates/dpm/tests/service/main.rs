@@ -22,6 +22,7 @@ mod replay;
 mod settings;
 mod shares;
 mod silent;
+mod tasks;
 mod top;
 mod topics;
 mod world;

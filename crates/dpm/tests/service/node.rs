@@ -15,7 +15,7 @@ fn pings_and_questions_are_answered_as_recorded() {
         (&[3, 0], "150903010009"),
         (&[2, 0], "c6066022"),
         (&[2, 1], "8d1b0019"),
-        (&[4, 0], "0200c60660228d1b00190001"),
+        (&[4, 0], "0400c60660228d1b00193977c84bb67ac01200010203"),
         // Not recorded, but taken from the daemon's source: tasks by their names and by numbers of
         // 16 bits, and our own address.
         (&[1, 0, 0x8d, 0x1b, 0x00, 0x19], "0100"),
@@ -30,7 +30,7 @@ fn pings_and_questions_are_answered_as_recorded() {
     for (body, status) in [
         (&[2, 9][..], Status::NO_TASK),
         (&[1, 0, 0xaf, 0x78, 0xc0, 0x8f], Status::NO_TASK),
-        (&[18, 0, 2, 0], Status::NO_TASK),
+        (&[18, 0, 4, 0], Status::NO_TASK),
         (&[1, 0, 0x8d, 0x1b], Status::LEVEL2),
         (&[18, 0], Status::LEVEL2),
         (&[77, 0], Status::LEVEL2),
@@ -58,8 +58,8 @@ fn counters_are_reported() {
     assert_eq!(words(&mut world, &[6, 0]), [4464, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 71]);
     // All packets in 32 bits, including two more requests and one more reply.
     assert_eq!(words(&mut world, &[9, 0]), [75, 0, 4464, 1, 0]);
-    // Tasks: none that wait, two that exist, two with names; and one outstanding request.
-    assert_eq!(words(&mut world, &[5, 0]), [0, 0, 2, 2, 1]);
+    // Tasks: none that wait, four that exist, four with names; and one outstanding request.
+    assert_eq!(words(&mut world, &[5, 0]), [0, 0, 4, 4, 1]);
 }
 
 #[test]

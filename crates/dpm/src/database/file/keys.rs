@@ -236,6 +236,15 @@ pub(super) const NAMES: FileTable<NamesRow> = FileTable {
                 |row, given| put(&mut row.loggers, value(given.list(|name| name.text()))),
             )
         },
+        TableKey {
+            need: Shown("none"),
+            ..text(
+                "clock",
+                "A device that a front-end reads on clock events; for clients of the task SYNC, its readings are these events.",
+                "\"M:OUTTMP\"",
+                |row, given| put(&mut row.clock, given.text().map(Some)),
+            )
+        },
     ]],
 };
 

@@ -6,10 +6,10 @@ use super::places::{NamedPlace, PlaceRow, VARIABLE_TEXT};
 use crate::blocks::{ALARM_SIZE, Attribute, Bit, ControlCommand, StatusBits, order};
 use crate::database::record::RecordRow;
 use crate::database::{
-    AlarmProperty, ControlProperty, DeviceNode, DeviceRecord, DeviceValue, NodeFaults, OwnNames, PropertyLimits,
-    PropertyPlace, Script, SimulatedEvent, StatusProperty,
+    AlarmProperty, ControlProperty, Database, DeviceNode, DeviceRecord, DeviceValue, NodeFaults, OwnNames,
+    PropertyLimits, PropertyPlace, Script, SimulatedEvent, StatusProperty, Stored,
 };
-use crate::drf::{self, DrfEvent};
+use crate::drf::{self, DrfEvent, Property};
 use crate::rad50::Rad50;
 use crate::scaling::{self, CommonTransform, Enumeration, Piece, Scaling, primary};
 
@@ -30,6 +30,7 @@ pub(super) struct DatabaseFile {
 pub(super) struct NamesRow {
     pub(super) aliases: Vec<At<String>>,
     pub(super) loggers: Vec<At<String>>,
+    pub(super) clock: Option<At<String>>,
 }
 
 #[derive(Debug, Default)]
@@ -166,7 +167,8 @@ pub(super) struct AlarmRow {
 }
 
 impl NamesRow {
-    pub(super) fn read(self) -> Result<OwnNames, Wrong> {
+    pub(super) fn read(self, database: &Database) -> Result<OwnNames, Wrong> {
+        let clock = self.clock.as_ref().map(|clock| read_clock(clock, database)).transpose()?;
         let aliases = self.aliases.iter().map(|alias| rad50(alias, "aliases")).collect::<Result<_, _>>()?;
         let logger = |name: &At<String>| match name.value.trim() {
             "" => Err(name.wrong("loggers", "a name that isn't empty")),
@@ -174,7 +176,22 @@ impl NamesRow {
             word => Ok(word.to_ascii_uppercase()),
         };
         let loggers = self.loggers.iter().map(logger).collect::<Result<_, _>>()?;
-        Ok(OwnNames { aliases, loggers })
+        Ok(OwnNames { aliases, loggers, clock })
+    }
+}
+
+/// Reads the request for the device that shows clock events: one that has a number.
+fn read_clock(clock: &At<String>, database: &Database) -> Result<String, Wrong> {
+    let wrong = |what: &str| clock.wrong("clock", what);
+    let request = drf::Request::parse(&clock.value).map_err(|_| wrong("a device"))?;
+    if request.event != DrfEvent::Default || request.model.is_some() {
+        return Err(wrong("a device without an event"));
+    }
+    let target =
+        database.find(&request).map_err(|_| wrong("a device of this file that has a reading").into_unfound())?;
+    match (target.stored, request.property) {
+        (Stored::FrontEnd(_), Property::Reading) => Ok(clock.value.clone()),
+        _ => Err(wrong("a device of this file that has a reading").into_unfound()),
     }
 }
 

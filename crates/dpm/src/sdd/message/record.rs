@@ -1,7 +1,7 @@
 //! Reads and writes the fields of messages, with the macros that make types of the rows of a table.
 
 pub(super) use crate::sdd::value::{
-    Reader, SddError, put_array, put_binary, put_boolean, put_double, put_integer, put_string,
+    Reader, SddError, put_array, put_binary, put_boolean, put_choice, put_double, put_integer, put_string,
 };
 
 /// The id of the DPM protocol.
@@ -46,6 +46,8 @@ pub enum FieldKind {
     String,
     /// A truth value.
     Boolean,
+    /// One of some constants, which have ids of 16 bits.
+    Choice,
     /// Any number of values of one kind.
     Array(&'static FieldKind),
     /// A group of fields with ids of their own.
@@ -211,7 +213,7 @@ macro_rules! record {
 
 macro_rules! direction {
     (
-        $(#[$doc:meta])* $direction:ident;
+        $(#[$doc:meta])* $direction:ident of $protocol:path;
         $($(#[$message_doc:meta])* $name:ident = $id:literal { $($fields:tt)* })*
     ) => {
         $(record! { $(#[$message_doc])* $name { $($fields)* } })*
@@ -236,7 +238,7 @@ macro_rules! direction {
             fn encode(&self, out: &mut Vec<u8>) {
                 match self {
                     $(Self::$name(message) => {
-                        put_head(out, $id);
+                        put_head(out, $protocol, $id);
                         message.write(out);
                     })*
                 }
@@ -244,7 +246,7 @@ macro_rules! direction {
 
             fn decode(bytes: &[u8]) -> Result<Self, SddError> {
                 let mut reader = Reader::new(bytes);
-                let message = match read_head(&mut reader)? {
+                let message = match read_head(&mut reader, $protocol)? {
                     $($id => Self::$name(WireType::read(&mut reader)?),)*
                     unknown => return Err(SddError::Message(unknown)),
                 };
@@ -257,17 +259,17 @@ macro_rules! direction {
     };
 }
 
-pub(super) fn put_head(out: &mut Vec<u8>, message: u16) {
+pub(super) fn put_head(out: &mut Vec<u8>, protocol: i64, message: u16) {
     out.extend_from_slice(MAGIC);
     put_array(out, ITEMS);
-    put_integer(out, PROTOCOL);
+    put_integer(out, protocol);
     put_integer(out, i64::from(message as i16));
 }
 
-pub(super) fn read_head(reader: &mut Reader<'_>) -> Result<u16, SddError> {
+pub(super) fn read_head(reader: &mut Reader<'_>, protocol: i64) -> Result<u16, SddError> {
     let rest = reader.rest().strip_prefix(MAGIC).ok_or(SddError::NotSdd)?;
     *reader = Reader::new(rest);
-    if reader.array()? != ITEMS || reader.integer()? != PROTOCOL {
+    if reader.array()? != ITEMS || reader.integer()? != protocol {
         return Err(SddError::NotSdd);
     }
     id(reader)

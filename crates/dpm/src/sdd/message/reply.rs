@@ -6,7 +6,7 @@ use super::settings::SettingStatus;
 
 direction! {
     /// A reply of DPM.
-    Reply;
+    Reply of PROTOCOL;
 
     /// A DPM is here.
     ServiceDiscovery = 0xcd7e {

@@ -5,7 +5,7 @@ use super::settings::{RawSetting, ScaledSetting, TextSetting};
 
 direction! {
     /// A request to DPM.
-    Request;
+    Request of PROTOCOL;
 
     /// Searches for a DPM.
     ServiceDiscovery = 0xdfda {}
