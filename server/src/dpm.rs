@@ -19,6 +19,7 @@ use rookery_dpm::authority::AccessFiles;
 use rookery_dpm::database::Database;
 use rookery_dpm::demo::Simulated;
 use rookery_dpm::driver::{CertificateKeys, CredentialFiles, DpmServer, Keyring, NotOpened, ServeSettings};
+use rookery_dpm::grpc::plots::PlotStore;
 use rookery_dpm::history::{HistoryArchive, HistoryBounds};
 use rookery_dpm::service::{Dpm as Service, ServiceOptions};
 use rookery_dpm::time::Moment;
@@ -122,7 +123,7 @@ impl Opened {
         let server = if database.records().is_empty() { server } else { record(server, config, folder)? };
         let server = match config.grpc {
             Some(listen) => server
-                .with_grpc(listen)
+                .with_grpc(listen, Some(plots(folder)?))
                 .map_err(|error| listener::failure(&error, explain_bind(listen, "grpc", &error)))?,
             None => server,
         };
@@ -243,6 +244,12 @@ fn record(server: DpmServer, config: &DpmConfig, folder: &Folder) -> Result<DpmS
     server.with_history(archive).map_err(|error| failed(error.to_string()))
 }
 
+/// Opens the configurations of plots that clients of gRPC save.
+fn plots(folder: &Folder) -> Result<PlotStore, CommandFailure> {
+    let path = folder.path().join(PLOTS);
+    PlotStore::open(&path).map_err(|error| CommandFailure::Failed(format!("{}: {error}", path.display())))
+}
+
 /// Returns the first domain whose service can send messages to rooms.
 fn speaking_domain(config: &ServerConfig) -> String {
     let has_service = |domain: &&DomainConfig| domain.modules.get(DATA).is_some_and(|module| module.enabled);
@@ -317,3 +324,5 @@ fn key_of(config: &DpmConfig, address: SocketAddr) -> &'static str {
 
 /// The file with recorded readings, in the data folder.
 const HISTORY: &str = "readings.db";
+/// The file of configurations of plots, in the data folder.
+const PLOTS: &str = "plots.db";

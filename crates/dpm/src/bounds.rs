@@ -10,6 +10,7 @@ use crate::driver::{
     LARGEST_SETTINGS, MOST_CLIENTS, MOST_CLIENTS_OF_ADDRESS, MOST_OUTPUT, MOST_UNSENT, STUCK, UNPROVED_CALLS,
 };
 use crate::gateway::{self, MOST_ASKED, MOST_CHANNELS};
+use crate::grpc::plots;
 use crate::pool::{LARGEST_ANSWER, LARGEST_PACKET, MOST_CIRCUITS};
 use crate::pv_access::{LARGEST, LONGEST_SKIPPED, MOST_TYPES};
 use crate::service::{FRAME, GONE, MOST_TASKS, ServiceOptions};
@@ -110,12 +111,18 @@ pub const BOUNDS: &[Bound] = &[
     Bound::on("a gRPC message with settings", Per::Connection, Most::Fixed(LARGEST_SETTINGS as u64), Unit::Bytes)
         .or("the call ends with OUT_OF_RANGE"),
     number("gRPC calls that set without a proof", Per::Connection, UNPROVED_CALLS).or(EXHAUSTED),
+    Bound::on("a configuration of plots", Per::Account, Most::Fixed(plots::LARGEST as u64), Unit::Bytes).or(UNSAVED),
+    number("configurations of plots for everyone", Per::Account, plots::MOST_OF_OWNER).or(UNSAVED),
+    Bound::on("configurations of plots for everyone", Per::Server, Most::Fixed(plots::MOST_BYTES as u64), Unit::Bytes)
+        .or(UNSAVED),
+    number("users with a configuration of plots of their own", Per::Server, plots::MOST).or(UNSAVED),
 ];
 
 const OPTIONS: ServiceOptions = ServiceOptions::USUAL;
 const NOT_FOUND: &str = "variables of one more server are not found";
 const BUSY: &str = "one more gets `[1 -8]`";
 const CLOSED: &str = "the new one is closed";
+const UNSAVED: &str = "it isn't saved, and the result has the reason";
 const EXHAUSTED: &str = "the call ends with RESOURCE_EXHAUSTED";
 
 const fn number(resource: &'static str, per: Per, most: usize) -> Bound {

@@ -289,7 +289,7 @@ impl Serve {
             None => server,
         };
         let mut server = match self.grpc {
-            Some(listen) => server.with_grpc(listen).map_err(|error| DpmFailure::new(format!("{listen}: {error}")))?,
+            Some(listen) => server.with_grpc(listen, None).map_err(|error| DpmFailure::new(format!("{listen}: {error}")))?,
             None => server,
         };
         if let Some(group) = self.multicast {

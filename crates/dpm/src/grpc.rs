@@ -7,7 +7,7 @@
 //!
 //! - [`generated`] are the messages, made from the files of the interface; [`daq`] converts replies
 //!   into messages and messages into settings, [`devdb`] describes devices and
-//!   their `alarms`.
+//!   their `alarms`, and [`plots`] keeps configurations of plots.
 //! - [`protocol`] is the part of gRPC besides HTTP/2 that streams of readings need; all other
 //!   methods are called by `tonic`.
 //! - The service knows streams as clients of a third kind; sockets and HTTP/2 are in
@@ -17,4 +17,5 @@ mod alarms;
 pub mod daq;
 pub mod devdb;
 pub mod generated;
+pub mod plots;
 pub mod protocol;

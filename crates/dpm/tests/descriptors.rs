@@ -26,7 +26,7 @@ fn without_descriptors_clients_are_closed_and_later_ones_served() {
     let stop = Arc::new(AtomicBool::new(false));
     let database = Arc::new(Database::read(DEMO).expect("a good file"));
     let settings = ServeSettings { clients: vec![LOCAL, LOCAL], front_ends: LOCAL, options: ServiceOptions::default() };
-    let server = DpmServer::open(settings, database).expect("free ports").with_grpc(LOCAL).expect("a free port");
+    let server = DpmServer::open(settings, database).expect("free ports").with_grpc(LOCAL, None).expect("a free port");
     let mut addresses = server.addresses().expect("addresses");
     assert_eq!(addresses.len(), 2);
     addresses.extend(server.grpc_address());

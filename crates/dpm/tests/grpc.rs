@@ -267,7 +267,7 @@ fn with_options(options: ServiceOptions, test: impl FnOnce(SocketAddr, Arc<Atomi
     let settings = ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options };
     let server = DpmServer::open(settings, Arc::new(database)).expect("free ports");
     let archive = HistoryArchive::in_memory(HistoryBounds::default()).expect("memory");
-    let server = server.with_history(archive).expect("a thread").with_grpc(LOCAL).expect("a free port");
+    let server = server.with_history(archive).expect("a thread").with_grpc(LOCAL, None).expect("a free port");
     let address = server.grpc_address().expect("gRPC");
     let lists = Arc::new(AtomicUsize::new(usize::MAX));
     let (front_stop, server_stop, told) = (Arc::clone(&stop), Arc::clone(&stop), Arc::clone(&lists));

@@ -24,8 +24,10 @@ use rookery_dpm::grpc::generated::services::daq::{
     ReadingList, ReadingReply, Setting, SettingList, SettingReply, reading_reply,
 };
 use rookery_dpm::grpc::generated::services::devdb::{
-    AlarmInfoReply, AlarmTextIdList, DeviceAlarmTextList, DeviceInfoReply, DeviceList, info_entry,
+    AlarmInfoReply, AlarmTextIdList, DeviceAlarmTextList, DeviceInfoReply, DeviceList, PlotConfig, PlotConfigResult,
+    PlotConfigResults, PlotConfigSpecification, PlotSelector, info_entry, plot_config_result,
 };
+use rookery_dpm::grpc::plots::PlotStore;
 use rookery_dpm::grpc::protocol::frame;
 use rookery_dpm::service::ServiceOptions;
 use rookery_dpm::simulator::Simulator;
@@ -241,6 +243,56 @@ fn devices_health_and_the_interface_can_be_looked_up() {
     });
 }
 
+#[test]
+fn configurations_of_plots_are_saved_with_a_token_and_read_by_anyone() {
+    with_service(false, |service| {
+        on_runtime(async {
+            let mut client = connect(service.address).await;
+            let (anna, bert) = (token("anna", ISSUER, 600), token("bert", ISSUER, 600));
+            let ring = PlotConfigSpecification { id: 0, name: "ring".to_owned(), config: "{}".to_owned() };
+            let wrong = plot(&mut client, "savePlotConfiguration", &ring, None).await;
+            assert_eq!(wrong, plot_config_result::Result::ErrMsg("a token is missing".to_owned()));
+            let saved = plot(&mut client, "savePlotConfiguration", &ring, Some(&anna)).await;
+            let id = match &saved {
+                plot_config_result::Result::Config(PlotConfigResults { data }) => data[0].id,
+                other => panic!("{other:?}"),
+            };
+            let all = plot(&mut client, "getPlotConfiguration", &PlotSelector { id: None }, None).await;
+            assert_eq!(all, saved);
+            let one = PlotSelector { id: Some(id) };
+            for proof in [None, Some(bert.as_str())] {
+                let refused = plot(&mut client, "deletePlotConfiguration", &one, proof).await;
+                assert!(matches!(refused, plot_config_result::Result::ErrMsg(_)), "{refused:?}");
+            }
+            assert_eq!(plot(&mut client, "getPlotConfiguration", &one, None).await, saved);
+            // Each user has a further one of its own, which nobody else gets.
+            let own = PlotConfig { config: "[1]".to_owned() };
+            let kept = plot(&mut client, "saveUserPlotConfiguration", &own, Some(&anna)).await;
+            assert_eq!(kept, plot_config_result::Result::UserConfig(own.clone()));
+            for (proof, expected) in [(&anna, own), (&bert, PlotConfig::default())] {
+                let found = plot(&mut client, "getUserPlotConfiguration", &(), Some(proof)).await;
+                assert_eq!(found, plot_config_result::Result::UserConfig(expected));
+            }
+            assert_eq!(plot(&mut client, "deletePlotConfiguration", &one, Some(&anna)).await, saved);
+            let gone = plot(&mut client, "getPlotConfiguration", &PlotSelector { id: None }, None).await;
+            assert_eq!(gone, plot_config_result::Result::Config(PlotConfigResults::default()));
+        });
+    });
+}
+
+/// Returns the result of a call about plots.
+async fn plot(
+    client: &mut SendRequest<Bytes>,
+    method: &str,
+    asked: &impl Message,
+    proof: Option<&str>,
+) -> plot_config_result::Result {
+    let path = format!("/services.devdb.DevDB/{method}");
+    let (reply, code) = call(client, &path, &asked.encode_to_vec(), proof).await;
+    assert_eq!(code, 0);
+    PlotConfigResult::decode(reply.as_slice()).expect("a reply").result.expect("a result")
+}
+
 struct SettingsService {
     address: SocketAddr,
     audit: std::path::PathBuf,
@@ -254,8 +306,9 @@ fn with_service(has_certificate: bool, test: impl FnOnce(SettingsService)) {
     let front = SimulatorFront::open(LOCAL, Simulator::new(read())).expect("a free port");
     let database = read().with_nodes_at(front.address().expect("an address"));
     let settings = ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options: ServiceOptions::default() };
-    let mut server =
-        DpmServer::open(settings, Arc::new(database)).expect("free ports").with_grpc(LOCAL).expect("a free port");
+    let plots = PlotStore::in_memory().expect("a store");
+    let server = DpmServer::open(settings, Arc::new(database)).expect("free ports");
+    let mut server = server.with_grpc(LOCAL, Some(plots)).expect("a free port");
     let audit = folder.path().join("audit.log");
     server.set_authority(SettingAuthority {
         acceptor: None,

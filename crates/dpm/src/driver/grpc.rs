@@ -30,6 +30,7 @@ use super::methods::{ClientInput, MethodCaller, Methods};
 use super::reception::{Reception, Visitor, VisitorErrand};
 use crate::grpc::daq;
 use crate::grpc::devdb::DeviceDatabase;
+use crate::grpc::plots::PlotStore;
 use crate::grpc::protocol::{self, Code};
 use crate::service::{BroughtBy, ServiceOptions, network};
 use rookery_observe::vital;
@@ -51,13 +52,15 @@ impl Grpc {
         reception: Reception,
         options: ServiceOptions,
         devices: DeviceDatabase,
+        plots: Option<PlotStore>,
     ) -> io::Result<Self> {
         let listener = listen::open(listen)?;
         let reserve = Reserve::new("clients of readings by gRPC")?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
-        let methods = Methods { reception: reception.clone(), devices: devices.clone(), requests: options.requests };
+        let requests = options.requests;
+        let methods = Methods { reception: reception.clone(), devices: devices.clone(), plots, requests };
         let keyring = Keyring::default();
         let front =
             Arc::new(GrpcFront { reception, methods, keyring: keyring.clone(), options, taken: Mutex::default() });

@@ -31,10 +31,11 @@ use super::credentials::CertificateKeys;
 use super::reception::{Reception, Visitor, VisitorErrand};
 use crate::authority::SetterProof;
 use crate::grpc::daq;
-use crate::grpc::devdb::DeviceDatabase;
+use crate::grpc::devdb::{DeviceDatabase, DeviceInformation};
 use crate::grpc::generated::DESCRIPTION;
 use crate::grpc::generated::services::daq::{SettingList, SettingReply};
 use crate::grpc::generated::services::devdb::dev_db_server::DevDbServer;
+use crate::grpc::plots::PlotStore;
 use crate::service::{BroughtBy, network};
 
 /// The caller of a method, and its connection.
@@ -52,6 +53,7 @@ pub(super) struct MethodCaller {
 pub(super) struct Methods {
     pub(super) reception: Reception,
     pub(super) devices: DeviceDatabase,
+    pub(super) plots: Option<PlotStore>,
     /// The most settings of a call.
     pub(super) requests: usize,
 }
@@ -76,9 +78,17 @@ impl Methods {
                 let codec = ProstCodec::<SettingReply, SettingList>::default();
                 Grpc::new(codec).max_decoding_message_size(LARGEST_SETTINGS).unary(settings, request).await
             }
-            "services.devdb.DevDB" => never(
-                DevDbServer::new(self.devices.clone()).max_decoding_message_size(LARGEST_SETTINGS).call(request).await,
-            ),
+            "services.devdb.DevDB" => {
+                let caller = match prove(request.headers(), &caller, &keys) {
+                    SetterProof::Peer(peer) => Ok(peer.principal),
+                    SetterProof::Failed(why) => Err(why),
+                    SetterProof::Negotiate(_) | SetterProof::Nothing => Err("a token is missing".to_owned()),
+                };
+                let information =
+                    DeviceInformation { devices: self.devices.clone(), plots: self.plots.clone(), caller };
+                let server = DevDbServer::new(information).max_decoding_message_size(LARGEST_SETTINGS);
+                never({ server }.call(request).await)
+            }
             "grpc.health.v1.Health" => never(HealthServer::new(Healthy).call(request).await),
             "grpc.reflection.v1.ServerReflection" => {
                 let described = reflection_builder().build_v1().ok()?;

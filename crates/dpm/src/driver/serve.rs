@@ -20,6 +20,7 @@ use super::wake::Wake;
 use crate::authority::SettingAuthority;
 use crate::database::Database;
 use crate::grpc::devdb::DeviceDatabase;
+use crate::grpc::plots::PlotStore;
 use crate::history::HistoryArchive;
 use crate::link::{Came, LinkNetwork};
 use crate::rad50::Rad50;
@@ -164,14 +165,15 @@ impl DpmServer {
         Ok(self)
     }
 
-    /// Serves gRPC as well, on a port and thread of its own.
+    /// Serves gRPC as well, on a port and thread of its own; without `plots`, no configurations of
+    /// plots are kept.
     ///
     /// # Errors
     /// The system's, such as for an address that can't be bound.
-    pub fn with_grpc(mut self, listen: SocketAddr) -> io::Result<Self> {
+    pub fn with_grpc(mut self, listen: SocketAddr, plots: Option<PlotStore>) -> io::Result<Self> {
         self.grpc = Some({
             let devices = DeviceDatabase::new(Arc::clone(self.dpm.database()));
-            Grpc::start(listen, self.visitors.reception(), *self.dpm.options(), devices)?
+            Grpc::start(listen, self.visitors.reception(), *self.dpm.options(), devices, plots)?
         });
         Ok(self)
     }

@@ -8,8 +8,11 @@ use super::alarms;
 use super::generated::services::devdb::dev_db_server::DevDb;
 use super::generated::services::devdb::{
     AlarmInfoReply, AlarmTextIdList, DeviceAlarmTextList, DeviceInfo, DeviceInfoReply, DeviceList, DigitalControl,
-    DigitalControlItem, DigitalExtStatusItem, DigitalStatus, DigitalStatusItem, InfoEntry, Property, info_entry,
+    DigitalControlItem, DigitalExtStatusItem, DigitalStatus, DigitalStatusItem, InfoEntry, PlotConfig,
+    PlotConfigResult, PlotConfigResults, PlotConfigSpecification, PlotSelector, Property, info_entry,
+    plot_config_result,
 };
+use super::plots::PlotStore;
 use crate::blocks::{Attribute, AttributeWords};
 use crate::database::{self, Database, DeviceRecord};
 use crate::drf;
@@ -34,14 +37,52 @@ impl DeviceDatabase {
     }
 }
 
+/// The methods of `services.devdb.DevDB` for one caller.
+#[derive(Debug, Clone)]
+pub struct DeviceInformation {
+    /// The devices.
+    pub devices: DeviceDatabase,
+    /// The configurations of plots, if they are kept.
+    pub plots: Option<PlotStore>,
+    /// The caller's principal, or why there is none.
+    pub caller: Result<String, String>,
+}
+
+impl DeviceInformation {
+    /// Does something with the configurations of plots, on a thread that may wait for the disk.
+    async fn plot<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&PlotStore) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        let plots = self.plots.clone().ok_or("configurations of plots are not kept here")?;
+        let done = tokio::task::spawn_blocking(move || what(&plots)).await;
+        done.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// Returns the caller's principal.
+    fn owner(&self) -> Result<String, String> {
+        self.caller.clone()
+    }
+}
+
+/// Returns a result about plots, in which the interface also reports failures.
+fn plot_result(done: Result<plot_config_result::Result, String>) -> Result<Response<PlotConfigResult>, tonic::Status> {
+    let result = done.unwrap_or_else(plot_config_result::Result::ErrMsg);
+    Ok(Response::new(PlotConfigResult { result: Some(result) }))
+}
+
+fn plots(data: Vec<PlotConfigSpecification>) -> plot_config_result::Result {
+    plot_config_result::Result::Config(PlotConfigResults { data })
+}
+
 #[tonic::async_trait]
-impl DevDb for DeviceDatabase {
+impl DevDb for DeviceInformation {
     async fn get_device_info(&self, asked: Request<DeviceList>) -> Result<Response<DeviceInfoReply>, tonic::Status> {
         let names = asked.into_inner().device;
         if names.len() > MOST {
             return Err(tonic::Status::resource_exhausted("there are too many devices"));
         }
-        let database = self.now();
+        let database = self.devices.now();
         let entry = |name: String| {
             let result = match find(&database, &name) {
                 Some(device) => info_entry::Result::Device(info(device)),
@@ -57,7 +98,7 @@ impl DevDb for DeviceDatabase {
         if names.len() > MOST {
             return Err(tonic::Status::resource_exhausted("there are too many devices"));
         }
-        let database = self.now();
+        let database = self.devices.now();
         let devices = names.iter().filter_map(|name| find(&database, name));
         Ok(Response::new(AlarmInfoReply { alarm_info: devices.flat_map(|device| alarms::infos(device)).collect() }))
     }
@@ -70,7 +111,57 @@ impl DevDb for DeviceDatabase {
         if ids.len() > MOST {
             return Err(tonic::Status::resource_exhausted("there are too many texts"));
         }
-        Ok(Response::new(DeviceAlarmTextList { device_alarm_text: alarms::texts(&self.now(), &ids) }))
+        Ok(Response::new(DeviceAlarmTextList { device_alarm_text: alarms::texts(&self.devices.now(), &ids) }))
+    }
+
+    async fn get_plot_configuration(
+        &self,
+        asked: Request<PlotSelector>,
+    ) -> Result<Response<PlotConfigResult>, tonic::Status> {
+        let id = asked.into_inner().id;
+        plot_result(self.plot(move |store| store.find(id)).await.map(plots))
+    }
+
+    async fn get_user_plot_configuration(&self, _: Request<()>) -> Result<Response<PlotConfigResult>, tonic::Status> {
+        let found = async {
+            let owner = self.owner()?;
+            self.plot(move |store| store.find_own(&owner)).await
+        };
+        let own = |config| plot_config_result::Result::UserConfig(PlotConfig { config });
+        plot_result(found.await.map(own))
+    }
+
+    async fn delete_plot_configuration(
+        &self,
+        asked: Request<PlotSelector>,
+    ) -> Result<Response<PlotConfigResult>, tonic::Status> {
+        let gone = async {
+            let (owner, id) = (self.owner()?, asked.into_inner().id.ok_or("the number is missing")?);
+            self.plot(move |store| store.delete(&owner, id)).await
+        };
+        plot_result(gone.await.map(|plot| plots(vec![plot])))
+    }
+
+    async fn save_plot_configuration(
+        &self,
+        asked: Request<PlotConfigSpecification>,
+    ) -> Result<Response<PlotConfigResult>, tonic::Status> {
+        let saved = async {
+            let (owner, plot) = (self.owner()?, asked.into_inner());
+            self.plot(move |store| store.save(&owner, plot)).await
+        };
+        plot_result(saved.await.map(|plot| plots(vec![plot])))
+    }
+
+    async fn save_user_plot_configuration(
+        &self,
+        asked: Request<PlotConfig>,
+    ) -> Result<Response<PlotConfigResult>, tonic::Status> {
+        let saved = async {
+            let (owner, own) = (self.owner()?, asked.into_inner());
+            self.plot(move |store| store.save_own(&owner, &own.config).map(|()| own)).await
+        };
+        plot_result(saved.await.map(plot_config_result::Result::UserConfig))
     }
 }
 
@@ -161,6 +252,7 @@ mod tests {
     #[test]
     fn look_ups_have_a_bound() {
         let devices = DeviceDatabase::new(Arc::default());
+        let devices = DeviceInformation { devices, plots: None, caller: Err(String::new()) };
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let codes = |count: usize| {
             let names = || Request::new(DeviceList { device: vec![String::new(); count] });
