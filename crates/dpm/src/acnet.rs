@@ -5,6 +5,7 @@
 //! [`sets32`], [`ftpman`] and [`snapshot`] are the bodies of requests and replies, [`setsdb`] those
 //! of messages to the log of settings.
 
+pub mod daemon;
 pub mod ftpman;
 pub mod gets32;
 pub mod packet;

@@ -1,5 +1,8 @@
 //! The command line: `rookery dpm …`.
 
+mod failure;
+mod serve;
+
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,17 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 
-use crate::authority::AccessFiles;
-use crate::database::{self, Database, Mistake, Unusable};
-use crate::demo::Simulated;
-use crate::driver::{
-    CredentialFiles, DpmServer, MulticastGroup, PutService as GrpcService, ServeSettings, SimulatorFront, Until, ask,
-    put, raise_descriptors, show_top,
-};
-use crate::history::{HistoryArchive, HistoryBounds};
-use crate::rad50::Rad50;
-use crate::service::{Dpm as Service, ScrapeNetwork, ServiceOptions, read_passed_task};
+use crate::database::{self, Database, Mistake};
+use crate::driver::{PutService as GrpcService, SimulatorFront, Until, ask, put, show_top};
 use crate::simulator::Simulator;
+use failure::{DpmFailure, read};
+use serve::Serve;
 
 /// Poll each device once for all clients that ask for it (the accelerator's data pool manager)
 #[derive(Debug, Clone, Args)]
@@ -138,69 +135,6 @@ struct Import {
 }
 
 #[derive(Debug, Clone, Args)]
-struct Serve {
-    /// Start with a small device database and front-ends simulated in a process of their own
-    #[arg(long)]
-    demo: bool,
-    /// The device database
-    #[arg(long, value_name = "FILE.toml", required_unless_present = "demo")]
-    database: Option<PathBuf>,
-    /// Address for clients: DPM over TCP, and the ACNET client protocol; may be repeated
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6802")]
-    listen: Vec<SocketAddr>,
-    /// Address for talking to front-ends over UDP [default: 0.0.0.0:6801, or with --demo any free
-    /// port on loopback]
-    #[arg(long, value_name = "ADDRESS")]
-    network: Option<SocketAddr>,
-    /// Multicast group of requests to all nodes, 239.128.4.1 at Fermilab, by which clients find
-    /// this DPM; @ADDRESS after it is this machine's address on that network
-    #[arg(long, value_name = "GROUP")]
-    multicast: Option<MulticastGroup>,
-    /// The name of this node
-    #[arg(long, value_name = "NAME", default_value = "DPM06")]
-    name: String,
-    /// Address for clients of gRPC (services.daq.DAQ); without it, gRPC is off
-    #[arg(long, value_name = "ADDRESS")]
-    grpc: Option<SocketAddr>,
-    /// Address for clients of EPICS, which read devices by Channel Access over TCP and UDP; without
-    /// it, Channel Access is off
-    #[arg(long, value_name = "ADDRESS")]
-    channel_access: Option<SocketAddr>,
-    /// The certificates of the gRPC port, PEM, the port's own first; with them it accepts only TLS
-    #[arg(long, value_name = "FILE", requires_all = ["grpc", "grpc_key"])]
-    grpc_certificate: Option<PathBuf>,
-    /// The key of the first certificate, PEM
-    #[arg(long, value_name = "FILE", requires = "grpc_certificate")]
-    grpc_key: Option<PathBuf>,
-    /// Database for the readings to record, which the device database lists [default: in memory
-    /// with --demo, otherwise nothing is recorded]
-    #[arg(long, value_name = "FILE.db")]
-    history: Option<PathBuf>,
-    /// Days after which recorded readings are deleted
-    #[arg(long, value_name = "DAYS", default_value_t = 30)]
-    history_days: u64,
-    /// MiB that recorded readings may take; the oldest are deleted first
-    #[arg(long, value_name = "MIB", default_value_t = 1024)]
-    history_mib: u64,
-    /// Milliseconds after which clients that read once (`@I`) are told that a front-end is silent
-    #[arg(long, value_name = "MILLIS", default_value_t = ServiceOptions::USUAL.once, value_parser = clap::value_parser!(u64).range(500..=60_000))]
-    answer_within: u64,
-    /// Tasks of front-ends that clients of the ACNET protocol may reach through this node; empty
-    /// for none
-    #[arg(long, value_name = "TASKS", value_delimiter = ',', default_value = "ACNET,RETDAT,GETS32,FTPMAN")]
-    pass_on: Vec<String>,
-    /// Trunk and node number of this node, four hexadecimal digits
-    #[arg(long, value_name = "NODE", default_value = "0ad6")]
-    node: String,
-    /// Network that may read /metrics of the clients' port besides this machine, such as
-    /// 10.0.0.0/8; may be given several times
-    #[arg(long, value_name = "NETWORK")]
-    metrics_network: Vec<ScrapeNetwork>,
-    #[command(flatten)]
-    access: AccessFiles,
-}
-
-#[derive(Debug, Clone, Args)]
 struct Simulate {
     /// The device database [default: that of --demo]
     #[arg(long, value_name = "FILE.toml")]
@@ -250,138 +184,6 @@ impl DpmCli {
             },
             |()| ExitCode::SUCCESS,
         )
-    }
-}
-
-impl Serve {
-    fn run(self) -> Result<(), DpmFailure> {
-        raise_descriptors();
-        let mut database = read(self.database.as_deref())?;
-        let mut network = self.network;
-        let _simulator = if self.demo {
-            let simulator = Simulated::start(self.database.as_deref())
-                .map_err(|error| DpmFailure::new(format!("the simulated front-ends cannot be started: {error}")))?;
-            database = database.with_nodes_at(simulator.address());
-            network = network.or(Some(SocketAddr::from(([127, 0, 0, 1], 0))));
-            Some(simulator)
-        } else {
-            None
-        };
-        let name =
-            Rad50::parse(&self.name).map_err(|_| DpmFailure::new("--name: up to six of A-Z, 0-9, $, . and %"))?;
-        let address =
-            u16::from_str_radix(&self.node, 16).map_err(|_| DpmFailure::new("--node: four hexadecimal digits"))?;
-        let named = self.pass_on.iter().filter(|name| !name.is_empty());
-        let tasks = named
-            .map(|name| read_passed_task(name).map_err(|what| DpmFailure::new(format!("--pass-on: {name:?}: {what}"))));
-        let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
-        let front_ends = network.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 6801)));
-        let options = ServiceOptions { name, address, once: self.answer_within, ..ServiceOptions::default() };
-        let settings = ServeSettings { clients: self.listen.clone(), front_ends, options };
-        let devices = database.devices().len();
-        let (authority, words) = self.access.open().map_err(|words| DpmFailure { words, code: ExitCode::from(78) })?;
-        let server =
-            DpmServer::open(settings, Arc::new(database)).map_err(|error| DpmFailure::new(error.to_string()))?;
-        let server = match self.archive()? {
-            Some(archive) => {
-                server.with_history(archive).map_err(|error| DpmFailure::new(format!("history: {error}")))?
-            }
-            None => server,
-        };
-        let mut server = match self.grpc {
-            Some(listen) => server.with_grpc(listen, None).map_err(|error| DpmFailure::new(format!("{listen}: {error}")))?,
-            None => server,
-        };
-        if let Some(group) = self.multicast {
-            server = server
-                .with_multicast(group)
-                .map_err(|error| DpmFailure::new(format!("--multicast {group}: {error}")))?;
-        }
-        server = match self.channel_access {
-            Some(listen) => {
-                server.with_channel_access(listen).map_err(|error| DpmFailure::new(format!("{listen}: {error}")))?
-            }
-            None => server,
-        };
-        let secrets = CredentialFiles { access: self.access.clone(), chain: self.grpc_certificate, key: self.grpc_key };
-        let keyring = server.grpc_keys();
-        if let Some(keyring) = &keyring {
-            keyring.replace(secrets.read().map_err(|words| DpmFailure { words, code: ExitCode::from(78) })?);
-        }
-        let addresses = server.addresses().map_err(|error| DpmFailure::new(error.to_string()))?;
-        server.set_authority(authority);
-        server.pass_on_to(tasks);
-        server.let_scrape(self.metrics_network);
-        println!("DPM serves {devices} devices on {}.", list(&addresses));
-        if let Some(address) = server.grpc_address() {
-            println!("It speaks gRPC on {address}.");
-        }
-        if let Some(address) = server.channel_access_address() {
-            println!("Clients of EPICS find its devices on {address}.");
-        }
-        match self.access.wants_settings() {
-            true => words.iter().for_each(|words| eprintln!("rookery: {words}")),
-            // Settings were not configured, so this is no fault.
-            false => {
-                println!("It serves readings only: settings need --keytab with --principal, or --tokens, and --roles.")
-            }
-        }
-        if let Some(address) = addresses.first().filter(|_| self.demo) {
-            println!("Try it: acget -H {} -P {} M:OUTTMP", address.ip(), address.port());
-        }
-        let hangup = Arc::new(AtomicBool::new(false));
-        signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&hangup))
-            .map_err(|error| DpmFailure::new(error.to_string()))?;
-        let ends = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-            // The first signal stops the service properly, so that all recorded readings are
-            // written; a second one ends it at once.
-            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&ends))
-                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&ends)))
-                .map_err(|error| DpmFailure::new(error.to_string()))?;
-        }
-        let (path, access) = (self.database.filter(|_| !self.demo), self.access);
-        let mut is_new = true;
-        let turn = |dpm: &mut Service, _| {
-            if std::mem::take(&mut is_new) {
-                tell_unrecorded(dpm);
-            }
-            if hangup.swap(false, Ordering::Relaxed) {
-                if let Some(path) = &path {
-                    reload(dpm, path);
-                    is_new = true;
-                }
-                match access.roles() {
-                    Ok(roles) => dpm.set_roles(roles),
-                    Err(words) => eprintln!("rookery: the roles stay as they were: {words}"),
-                }
-                match (&keyring, secrets.read()) {
-                    (Some(keyring), Ok(keys)) => keyring.replace(keys),
-                    (_, Err(words)) => eprintln!("rookery: certificate and keys stay as they were: {words}"),
-                    (None, Ok(_)) => {}
-                }
-            }
-            ends.load(Ordering::Relaxed)
-        };
-        server.run(turn).map_err(|error| DpmFailure::new(error.to_string()))
-    }
-}
-
-impl Serve {
-    /// Opens the archive of readings: the file of `--history`, or one in memory for the
-    /// demonstration; without either there is none.
-    fn archive(&self) -> Result<Option<HistoryArchive>, DpmFailure> {
-        let age = self.history_days.saturating_mul(86_400);
-        let bounds = HistoryBounds { age, size: self.history_mib.saturating_mul(1 << 20) };
-        match &self.history {
-            Some(path) => HistoryArchive::open(path, bounds)
-                .map_err(|error| DpmFailure::new(format!("{}: {error}", path.display())))
-                .map(Some),
-            None if self.demo => {
-                HistoryArchive::in_memory(bounds).map_err(|error| DpmFailure::new(error.to_string())).map(Some)
-            }
-            None => Ok(None),
-        }
     }
 }
 
@@ -484,13 +286,6 @@ impl Simulate {
     }
 }
 
-fn read(path: Option<&Path>) -> Result<Database, DpmFailure> {
-    Database::load(path).map_err(|unusable| match unusable {
-        Unusable::Unreadable(words) => DpmFailure::new(words),
-        Unusable::Mistaken(words) => DpmFailure { words, code: ExitCode::from(78) },
-    })
-}
-
 /// Prints a summary of a database file.
 fn check(path: &Path) -> Result<(), DpmFailure> {
     let database = read(Some(path))?;
@@ -504,42 +299,6 @@ fn check(path: &Path) -> Result<(), DpmFailure> {
         println!("{}: no device is on {}", path.display(), node.name);
     }
     Ok(())
-}
-
-/// Writes addresses, separated by commas.
-fn list(addresses: &[SocketAddr]) -> String {
-    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// Applies the current database file, or logs the reason and keeps the old one.
-fn reload(dpm: &mut Service, path: &Path) {
-    let taken = read(Some(path)).map_err(|failure| failure.words).and_then(|database| {
-        let devices = database.devices().len();
-        dpm.reload(Arc::new(database)).map(|()| devices).map_err(str::to_owned)
-    });
-    match taken {
-        Ok(devices) => println!("The database was read again: {devices} devices."),
-        Err(words) => eprintln!("rookery: the database stays as it was: {words}"),
-    }
-}
-
-/// Logs the requests that the database wants recorded and that can't be.
-fn tell_unrecorded(dpm: &Service) {
-    for (request, status) in dpm.unrecorded() {
-        eprintln!("rookery: {request} is not recorded: {status}");
-    }
-}
-
-/// The reason why a command failed.
-struct DpmFailure {
-    words: String,
-    code: ExitCode,
-}
-
-impl DpmFailure {
-    fn new(words: impl Into<String>) -> Self {
-        Self { words: words.into(), code: ExitCode::FAILURE }
-    }
 }
 
 const EXAMPLES: &str = "\

@@ -7,6 +7,7 @@
 mod ask;
 mod clock;
 mod credentials;
+mod daemon;
 mod datagram;
 mod feed;
 mod gateway;
@@ -28,6 +29,7 @@ mod wake;
 
 pub use ask::{Until, ask};
 pub use credentials::{Certificate, CertificateKeys, CredentialFiles, Keyring};
+pub use daemon::{DaemonBridge, RunningBridge};
 pub use feed::{DeviceFeed, DeviceFeeds, FeedNews};
 pub(crate) use gateway::{MOST_CLIENTS, MOST_CLIENTS_OF_ADDRESS, MOST_OUTPUT, STUCK};
 pub(crate) use links::MOST_UNSENT;
