@@ -45,13 +45,22 @@ define("converse-controlbox-navbar", () => []);
 // A connection that is lost makes the client log in again at once, and once more three seconds later,
 // which ends a login that waits for a node of the cluster to take over. With an open connection there
 // is nothing to be tried again: the server closes a login that takes too long.
+//
+// The client also gives up a session that it has resumed once, with the messages that wait in it, when
+// the connection is lost again. It may resume it as often as it likes (XEP-0198 §5).
 window.converse.plugins.add("rookery", {
   initialize() {
-    const { api } = this._converse;
+    const { _converse } = this;
+    const { api } = _converse;
     api.listen.on("connectionInitialized", () => {
       const connection = api.connection.get();
       const has_socket = () => connection._proto?.socket?.readyState === WebSocket.OPEN;
+      const reconnect = connection.reconnect.bind(connection);
       let later;
+      connection.reconnect = () => {
+        _converse.session?.save("smacks_resumed", false);
+        return reconnect();
+      };
       connection.debouncedReconnect = () => {
         clearTimeout(later);
         later = setTimeout(() => has_socket() || connection.reconnect(), 3000);
