@@ -456,6 +456,9 @@ behind! {
     terminal {
         profanity_logs_in_and_chats
     }
+    killed {
+        two_people_chat_in_browsers
+    }
 }
 
 #[test]

@@ -14,6 +14,8 @@ import signal
 import threading
 
 NODES = 3
+# The seconds within which nodes hand on homes to one that has joined.
+SETTLED = 4
 # The databases and a Redis, if there are any: {"databases": [URL, …], "redis": URL}, one database
 # for each server that a scenario starts.
 BEHIND = json.loads(os.environ.get("ROOKERY_BEHIND", "null"))
@@ -44,7 +46,8 @@ def behind(rookery):
 
         async def start(self):
             await super().start()
-            ports = [self._ports(self)]
+            self.own_ports = self._ports(self)
+            ports = [self.own_ports]
             for number in range(2, NODES + 1):
                 folder = self.folder / f"n{number}"
                 # Clients trust the first node's certificate.
@@ -55,6 +58,26 @@ def behind(rookery):
                 ports.append(self._ports(node))
             self.doors = [await _Door(list(of_kind)).open() for of_kind in zip(*ports, strict=True)]
             self._show_doors()
+
+        async def kill(self, number):
+            """Kills a node, counted from 0."""
+            node = (self, *self.others)[number]
+            node.process.kill()
+            node.process.wait()
+
+        async def start_again(self, number):
+            """Starts a node that was killed, and waits until it has its share of the homes."""
+            nodes = (self, *self.others)
+            await rookery.start(nodes[number])
+            ports = [self._ports(node) for node in self.others]
+            if number == 0:
+                self.own_ports = self._ports(self)
+            for door, of_kind in zip(self.doors, zip(self.own_ports, *ports, strict=True), strict=True):
+                door.ports = list(of_kind)
+            self._show_doors()
+            while self.command("node", "list").count(" up ") < NODES:
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(SETTLED)
 
         def _show_doors(self):
             self.port, self.tls_port, self.web_port, self.web_tls_port = (door.port for door in self.doors)

@@ -70,7 +70,7 @@ fn programs(scenario: &str) -> Packages {
         "others" if function.starts_with("go_sendxmpp") => &[("go-sendxmpp", "go-sendxmpp")],
         "operation" => &[("openssl", "openssl")],
         "certificates" => &[("openssl", "openssl"), ("pebble", "pebble")],
-        "pages" | "guests" => &[("chromium", "chromium")],
+        "pages" | "guests" | "killed" => &[("chromium", "chromium")],
         _ => &[],
     }
 }
@@ -130,7 +130,7 @@ fn script(argument: &str) -> Command {
     if ["web.", "bosh.", "guests.", "gallery.", "pages."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_NODE", super::node::folder());
     }
-    if ["guests.", "gallery.", "pages."].iter().any(|script| argument.starts_with(script)) {
+    if ["guests.", "gallery.", "pages.", "killed."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_CONVERSE", super::converse::folder());
     }
     command
