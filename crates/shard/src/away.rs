@@ -43,7 +43,8 @@ impl<D: Driver> Shard<D> {
             return;
         };
         let Some(stream) = negotiation.machine.hand_over() else { return self.lost(link) };
-        let attach = Attach { peer, is_websocket, stream, carry, kept };
+        let later = stream.later();
+        let attach = Attach { peer, is_websocket, stream, carry, kept, later };
         let memory = FrontMemory::with_login(attach.clone());
         let away = AwayState { home: station, sent: 0, unwritten: 0, is_over: false, memory };
         connection.stage = ConnectionStage::Away(Box::new(away));
@@ -120,7 +121,7 @@ impl<D: Driver> Shard<D> {
                         warn!(%from, %error, "mail from another node can't be read and is dropped");
                     }
                 }
-                MailboxKind::Line => match postcard::from_bytes(&bytes) {
+                MailboxKind::Line => match LineFrame::read(&bytes) {
                     Ok(frame) => self.frame(from, frame),
                     Err(error) => warn!(%from, %error, "a frame from another node can't be read and is dropped"),
                 },
@@ -218,7 +219,8 @@ impl<D: Driver> Shard<D> {
 
     /// Gives a client of another node a connection of its own here.
     fn attach(&mut self, front: Station, key: u64, attach: Attach) {
-        let Attach { peer, is_websocket, stream, carry, kept } = attach;
+        let stream = attach.stream();
+        let Attach { peer, is_websocket, carry, kept, .. } = attach;
         let transport = if is_websocket { Transport::WebSocket } else { Transport::Tcp };
         let (account, is_secure) = (stream.account().clone(), stream.is_secure());
         let is_home = self.world.home_of(account.as_ref()) == self.index() && !self.timing.stopping;

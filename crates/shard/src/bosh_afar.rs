@@ -53,7 +53,8 @@ impl<D: Driver> Shard<D> {
             waiting.extend(self.keep_asked(waiter, sid, home, 0).map(|key| (rid, key)));
         }
         self.common.post.sids.moves_away(sid, self.index(), home);
-        let attach = RelayAttach { peer: connection.peer, stream, session, carry, waiting };
+        let later = stream.later();
+        let attach = RelayAttach { peer: connection.peer, stream, session, carry, waiting, later };
         self.say_afar(home, RelayFrame::Attach(Box::new(attach)));
     }
 
@@ -213,7 +214,8 @@ impl<D: Driver> Shard<D> {
 
     /// Gives a session that began on another node a place here.
     fn attach_bosh(&mut self, from: Station, attach: RelayAttach) {
-        let RelayAttach { peer, stream, session, carry, waiting } = attach;
+        let RelayAttach { peer, stream, session, carry, waiting, later } = attach;
+        let stream = stream.with_later(later);
         let account = stream.account().clone();
         let is_home = self.world.home_of(account.as_ref()) == self.index() && !self.timing.stopping;
         let sid = session.sid();

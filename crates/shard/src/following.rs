@@ -171,7 +171,8 @@ impl<D: Driver> Shard<D> {
     /// Lets a client that has logged in continue here, with what it has sent since. Returns whether
     /// it still waits, which it doesn't.
     fn log_in_here(&mut self, link: Link, attach: Attach, since: &[u8]) -> bool {
-        let Attach { peer, is_websocket, stream, mut carry, mut kept } = attach;
+        let stream = attach.stream();
+        let Attach { peer, is_websocket, mut carry, mut kept, .. } = attach;
         if is_websocket {
             kept.extend_from_slice(since)
         } else {

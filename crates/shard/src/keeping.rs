@@ -14,7 +14,7 @@ use std::num::NonZeroU32;
 
 use rookery_fanout::Station;
 use rookery_jid::Jid;
-use rookery_stream::c2s::HandOver;
+use rookery_stream::c2s::{HandOver, LaterHandOver};
 use serde::{Deserialize, Serialize};
 
 /// The session of a line: the data that its front needs to continue it at another home.
@@ -80,6 +80,15 @@ pub(crate) struct Attach {
     /// The bytes of frames of its WebSocket that were not processed.
     #[serde(with = "serde_bytes")]
     pub kept: Vec<u8>,
+    /// The part of the stream's state that 0.2.0 neither sends nor reads.
+    pub later: LaterHandOver,
+}
+
+impl Attach {
+    /// Returns the state of the stream.
+    pub(crate) fn stream(&self) -> HandOver {
+        self.stream.clone().with_later(self.later)
+    }
 }
 
 /// A client that has logged in, and to which its home has written nothing since: another home can

@@ -62,6 +62,20 @@ pub(crate) enum LineFrame {
     Reattached(u64),
 }
 
+impl LineFrame {
+    /// Reads a frame of another node. In one of an earlier version the last fields may be missing:
+    /// zeros stand for what it doesn't know.
+    ///
+    /// # Errors
+    /// The bytes are no such frame.
+    pub(crate) fn read(bytes: &[u8]) -> postcard::Result<Self> {
+        postcard::from_bytes(bytes).or_else(|_| postcard::from_bytes(&[bytes, &[0; MISSING]].concat()))
+    }
+}
+
+/// The bytes that a frame of an earlier version may lack.
+const MISSING: usize = 8;
+
 /// The bytes for a client that may be on their way.
 pub(crate) const WINDOW: usize = 64 * 1024;
 /// The bytes of one direction that are accepted from another node before they can be used.
@@ -459,5 +473,35 @@ impl<D: Driver> LineNetwork<D> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use rookery_stream::c2s::{HandOver, LaterHandOver};
+
+    use super::*;
+
+    /// 0.2.0 neither sends nor reads the last field.
+    #[test]
+    fn a_login_is_read_by_the_earlier_version_and_of_it() {
+        type EarlierFrame = (u8, u64, (SocketAddr, bool, HandOver, ByteBuf, ByteBuf));
+        let none = None::<u8>;
+        let stream =
+            ("a@x", "x", none, "", Vec::<u8>::new(), none, Some("PLAIN"), (true, false, none, none, true, none));
+        let stream: HandOver = postcard::from_bytes(&postcard::to_stdvec(&stream).unwrap()).unwrap();
+        let (peer, carry, kept) = ("192.0.2.1:1".parse().unwrap(), b"<iq/>".to_vec(), b"frame".to_vec());
+        let attach = Attach { peer, is_websocket: true, stream, carry, kept, later: LaterHandOver::default() };
+        let frame = postcard::to_stdvec(&LineFrame::Attach(7, Box::new(attach.clone()))).unwrap();
+        let (kind, key, (_, _, stream, carry, kept)): EarlierFrame = postcard::from_bytes(&frame).unwrap();
+        assert_eq!((kind, key, stream.account().as_str()), (0, 7, "a@x"));
+        assert_eq!((&*carry, &*kept), (&*attach.carry, &*attach.kept));
+        let earlier: EarlierFrame = (0, 7, (peer, true, stream, carry, kept));
+        let read = LineFrame::read(&postcard::to_stdvec(&earlier).unwrap()).unwrap();
+        let LineFrame::Attach(7, read) = read else { panic!("{read:?}") };
+        assert_eq!((&read.carry, &read.kept, read.later), (&attach.carry, &attach.kept, attach.later));
+        assert!(LineFrame::read(b"\xff").is_err());
     }
 }

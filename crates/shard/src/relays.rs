@@ -9,7 +9,7 @@ use rookery_base::lock::lock;
 use rookery_fanout::Station;
 use rookery_observe::bound::{Bound, Most, Per, Unit};
 use rookery_stream::bosh::{AnswerSent, BoshHandOver, Waiter};
-use rookery_stream::c2s::HandOver;
+use rookery_stream::c2s::{HandOver, LaterHandOver};
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
@@ -51,6 +51,8 @@ pub(crate) struct RelayAttach {
     pub carry: Vec<u8>,
     /// Waiters for a response: the numbers of their requests, and their keys.
     pub waiting: Vec<(u64, u64)>,
+    /// The part of the stream's state that isn't in `stream`.
+    pub later: LaterHandOver,
 }
 
 /// A request on its way.

@@ -44,7 +44,7 @@ use rookery_jid::Jid;
 use rookery_xml::{Element, Fault, Scan, Scanner, Stanza, Writer, ns, slow};
 
 pub use event::{C2sEvent, NegotiatedSession, ReadOutcome, StreamIds};
-pub use handover::HandOver;
+pub use handover::{HandOver, LaterHandOver};
 pub use policy::{Facts, Host, LoginKind, Policy, Sasl2};
 pub use resume::{Enable, failed_reply};
 pub use sasl2::fast::{FastSlot, Issued, StoredToken};

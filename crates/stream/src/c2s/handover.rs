@@ -34,7 +34,15 @@ pub struct HandOver {
     /// The client's requests along with its login, and the data that its authentication ended with;
     /// `None` if it begins its stream again.
     inline: Option<(Sasl2Request, Option<Vec<u8>>)>,
-    /// An older process doesn't read this field or the next one: [`C2s::holds_until`].
+    #[serde(skip)]
+    later: LaterHandOver,
+}
+
+/// The part of a [`HandOver`] that 0.2.0 didn't have. It stands at the end of a message, where an
+/// earlier version doesn't read it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaterHandOver {
+    /// See [`C2s::holds_until`].
     until_s: Option<u64>,
     /// True if the client has begun its stream again, and has got the features.
     has_begun_again: bool,
@@ -49,6 +57,17 @@ impl HandOver {
     /// Returns whether TLS protects the stream.
     pub fn is_secure(&self) -> bool {
         self.is_secure
+    }
+
+    /// Returns the part that travels apart.
+    pub fn later(&self) -> LaterHandOver {
+        self.later
+    }
+
+    /// Returns the state with the part that has travelled apart.
+    #[must_use]
+    pub fn with_later(self, later: LaterHandOver) -> Self {
+        Self { later, ..self }
     }
 }
 
@@ -76,14 +95,13 @@ impl C2s {
             prefixes: self.prefixes,
             client: self.client,
             mechanism: self.mechanism.map(str::to_owned),
-            until_s: self.until_s,
+            later: LaterHandOver { until_s: self.until_s, has_begun_again },
             is_secure: self.facts.secure,
             plaintext_login_allowed: self.facts.plaintext_login_allowed,
             exporter: self.facts.bindings.exporter,
             server_end_point: self.facts.bindings.server_end_point,
             opened: self.opened,
             inline,
-            has_begun_again,
         })
     }
 
@@ -98,7 +116,7 @@ impl C2s {
             transport,
         };
         let phase = match given.inline {
-            None if given.has_begun_again => C2sPhase::Bind,
+            None if given.later.has_begun_again => C2sPhase::Bind,
             None => C2sPhase::Header(Opening::default()),
             Some((request, additional)) => C2sPhase::Inline(Box::new(Inline::new(request, additional))),
         };
@@ -115,7 +133,7 @@ impl C2s {
             auth_failures: 0,
             untimely: 0,
             mechanism: given.mechanism.as_deref().and_then(known_name),
-            until_s: given.until_s,
+            until_s: given.later.until_s,
             scanner: Scanner::new(),
             opened: given.opened,
             phase,
