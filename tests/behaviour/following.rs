@@ -382,8 +382,8 @@ fn what_both_say_arrives_whatever_happens_meanwhile() {
 }
 
 /// Otherwise it would make a session after its node has said that all that leave are at rest, and
-/// the answers to what that session sends would wait for it elsewhere. A client that is connected to
-/// another node waits there for the next home.
+/// the answers to what that session sends would wait for it elsewhere. A client that is connected
+/// to another node waits there for the next home.
 #[test]
 fn a_login_ends_as_soon_as_its_home_is_to_leave() {
     for by_way_of in [2, 0] {

@@ -239,8 +239,8 @@ struct OfflineDelivery {
     round: u64,
     /// The id of the last message that was handled.
     last: u64,
-    /// Completes when the session has read its messages, or has ended, with the number of those that
-    /// it has not got.
+    /// Completes when the session has read its messages, or has ended, with the number of those
+    /// that it has not got.
     drained: Option<Awaited<usize>>,
 }
 

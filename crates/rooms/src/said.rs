@@ -41,8 +41,8 @@ impl Memo for NotedMessage {
     }
 }
 
-/// Returns the mark by which a message is recognised, as the room sends it or as its archive has it;
-/// `None` if no other node could look for it.
+/// Returns the mark by which a message is recognised, as the room sends it or as its archive has
+/// it; `None` if no other node could look for it.
 pub(super) fn mark(world: &World, seen: &Packet) -> Option<u64> {
     if !world.has_journal() || seen.id().is_none() {
         return None;
@@ -64,8 +64,8 @@ pub(super) fn note(world: &mut World, room: &Jid, mark: u64, id: &str) {
     recall(world, room, mark, id);
 }
 
-/// Remembers for a while the id of a message that the archive has, where the next node would find it
-/// as well.
+/// Remembers for a while the id of a message that the archive has, where the next node would find
+/// it as well.
 pub(super) fn recall(world: &mut World, room: &Jid, mark: u64, id: &str) {
     let noted_ms = world.time();
     let said = world.state_mut::<SaidMessages>();

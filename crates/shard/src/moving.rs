@@ -141,8 +141,8 @@ impl<D: Driver> Shard<D> {
         self.leave(links);
     }
 
-    /// Ends the logins to some accounts: their clients begin again, and find the new home. Those that
-    /// are still to begin their streams again do so here, and then find it.
+    /// Ends the logins to some accounts: their clients begin again, and find the new home. Those
+    /// that are still to begin their streams again do so here, and then find it.
     fn end_logins_that_leave(&mut self, is_of: impl Fn(&World, &Jid) -> bool) {
         let logins = self.connections.iter().filter(|(link, connection)| match &connection.stage {
             ConnectionStage::Negotiating(negotiation) => {

@@ -80,9 +80,9 @@ impl<D: Driver> Shard<D> {
         self.keep(link, input);
     }
 
-    /// Returns whether a client that has logged in begins its stream again here, wherever its account
-    /// is at home. So it gets the features at once, even while that home has died: clients give up
-    /// sooner than others can take over.
+    /// Returns whether a client that has logged in begins its stream again here, wherever its
+    /// account is at home. So it gets the features at once, even while that home has died: clients
+    /// give up sooner than others can take over.
     fn may_begin_again(&mut self, link: Link, account: &Jid) -> bool {
         let home = self.world.home_of(account.as_ref());
         let is_understood = home < self.world.own_shards() || self.world.letters_of(home) >= BEGUN_AGAIN;
@@ -91,8 +91,8 @@ impl<D: Driver> Shard<D> {
             && self.with_machine(link, |machine| machine.is_to_begin_again()).unwrap_or_default()
     }
 
-    /// Sends a client that has logged in, and what it has sent since, to the home of its account, or
-    /// lets it wait for that. Returns `false` if this is its home.
+    /// Sends a client that has logged in, and what it has sent since, to the home of its account,
+    /// or lets it wait for that. Returns `false` if this is its home.
     fn leaves_for_home(&mut self, link: Link, input: &mut Vec<u8>) -> bool {
         let Some(account) = self.with_machine(link, |machine| machine.account().cloned()).flatten() else {
             return false;
