@@ -42,6 +42,13 @@ fn back(server: &Server, jid: &Jid, id: &str, by_way_of: usize, handled: u32) ->
     (again, h)
 }
 
+/// Returns the ids that archives have given to the messages that a client got.
+fn ids(client: &mut Client) -> Vec<String> {
+    let all = client.all();
+    let ids = all.iter().filter_map(|message| message.child("stanza-id", "urn:xmpp:sid:0")?.attr("id"));
+    ids.map(str::to_owned).collect()
+}
+
 /// Kills the second node.
 fn kill(server: &Server) {
     server.silence(1);
@@ -166,11 +173,6 @@ fn what_is_said_again_has_the_same_id() {
     let (mut romeo, mut juliet) = (at(&server, "romeo", 0, 0, "orchard"), at(&server, "juliet", 2, 2, "balcony"));
     let id = juliet.enable();
     let jid = juliet.jid.clone().expect("bound");
-    let ids = |client: &mut Client| -> Vec<String> {
-        let all = client.all();
-        let ids = all.iter().filter_map(|message| message.child("stanza-id", "urn:xmpp:sid:0")?.attr("id"));
-        ids.map(str::to_owned).collect()
-    };
     server.slow_journals(true);
     let text = format!("<message type='chat' id='m1' to='{}'><body>once</body></message>", romeo.full());
     juliet.send(&text);
@@ -205,11 +207,6 @@ fn what_no_archive_had_yet_has_the_same_id_again() {
     let id = juliet.enable();
     let jid = juliet.jid.clone().expect("bound");
     let text = format!("<message type='chat' id='m1' to='{jid}'><body>to myself</body></message>");
-    let ids = |client: &mut Client| -> Vec<String> {
-        let all = client.all();
-        let ids = all.iter().filter_map(|message| message.child("stanza-id", "urn:xmpp:sid:0")?.attr("id"));
-        ids.map(str::to_owned).collect()
-    };
     juliet.send(&text);
     let first = ids(&mut juliet);
     assert_eq!(first.len(), 1);
@@ -240,11 +237,6 @@ fn what_is_said_again_to_the_next_home_but_one_has_the_same_id() {
     server.advance(3_000);
     juliet.all();
     romeo.all();
-    let ids = |client: &mut Client| -> Vec<String> {
-        let all = client.all();
-        let ids = all.iter().filter_map(|message| message.child("stanza-id", "urn:xmpp:sid:0")?.attr("id"));
-        ids.map(str::to_owned).collect()
-    };
     let texts = [
         format!("<message type='chat' id='m1' to='{jid}'><body>to myself</body></message>"),
         format!("<message type='groupchat' id='g1' to='{room}'><body>hear</body></message>"),
@@ -436,11 +428,6 @@ fn what_only_the_archive_of_a_room_had_has_the_same_id() {
     server.advance(3_000);
     romeo.all();
     juliet.all();
-    let ids = |client: &mut Client| -> Vec<String> {
-        let all = client.all();
-        let ids = all.iter().filter_map(|message| message.child("stanza-id", "urn:xmpp:sid:0")?.attr("id"));
-        ids.map(str::to_owned).collect()
-    };
     server.slow_journals(true);
     let text = format!("<message type='groupchat' id='g1' to='{room}'><body>hear</body></message>");
     juliet.send(&text);
@@ -475,11 +462,6 @@ fn what_is_said_again_minutes_later_has_the_same_id() {
     server.advance(3_000);
     romeo.all();
     juliet.all();
-    let ids = |client: &mut Client| -> Vec<String> {
-        let all = client.all();
-        let ids = all.iter().filter_map(|message| message.child("stanza-id", "urn:xmpp:sid:0")?.attr("id"));
-        ids.map(str::to_owned).collect()
-    };
     let texts = [
         format!("<message type='groupchat' id='g1' to='{room}'><body>hear</body></message>"),
         format!("<message type='chat' id='c1' to='{to}'><body>you</body></message>"),
@@ -513,20 +495,15 @@ fn what_is_said_again_in_a_room_that_has_moved_has_the_same_id() {
     server.advance(3_000);
     romeo.all();
     juliet.all();
-    let said = |client: &mut Client| -> Vec<String> {
-        let all = client.all();
-        let ids = all.iter().filter_map(|message| message.child("stanza-id", "urn:xmpp:sid:0")?.attr("id"));
-        ids.map(str::to_owned).collect()
-    };
     let text = format!("<message type='groupchat' id='g1' to='{room}'><body>hear</body></message>");
     juliet.send(&text);
-    let first = said(&mut romeo);
+    let first = ids(&mut romeo);
     assert_eq!(first.len(), 1);
     // By those homes the room comes back to where it was first.
     kill(&server);
     let (mut juliet, _) = back(&server, &jid, &id, 0, 1);
     juliet.send(&text);
-    assert_eq!(said(&mut romeo), first);
+    assert_eq!(ids(&mut romeo), first);
 }
 
 #[test]
