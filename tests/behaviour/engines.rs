@@ -71,10 +71,6 @@ const LEFT_OUT: [(&str, &str); 17] = [
     ("websocket::", "is about a transport; stores accounts only"),
 ];
 
-/// A test of those groups that is left out: a thousand users of another server log in, each with an
-/// account in a database of that server, which takes minutes.
-const TOO_LONG: &str = "crossing::occupants_of_a_server_that_is_gone_are_removed_in_one_pass";
-
 /// The tests of archives for which a search index must make no difference. It does make one for a
 /// search that ends early, which says how many messages it has looked at.
 const SEARCHES: [&str; 5] = [
@@ -99,7 +95,7 @@ fn each_group_runs_over_the_databases_or_is_left_out_for_a_reason() {
         let is_named = named.contains(&format!("{group}::").as_str());
         assert!(is_named, "{group} has to be in TESTS, or in LEFT_OUT with a reason");
     }
-    for name in named.into_iter().chain(SEARCHES).chain([TOO_LONG]) {
+    for name in named.into_iter().chain(SEARCHES) {
         assert!(tests.iter().any(|test| test.starts_with(name)), "there are no tests of {name}");
     }
 }
@@ -142,7 +138,7 @@ fn an_index_in_mariadb_changes_nothing() {
 fn run_on(engine: &str, tests: &[&str], least: usize) {
     let binary = env::current_exe().expect("this binary");
     // The engines run side by side, and a database that stands still for seconds counts as away.
-    let arguments = tests.iter().copied().chain(["--skip", TOO_LONG, "--test-threads", "2"]);
+    let arguments = tests.iter().copied().chain(["--test-threads", "2"]);
     let ran = Command::new(binary).args(arguments).env(ENGINE, engine).output().expect("a process");
     let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success(), "over {engine}:\n{out}\n{err}");

@@ -16,6 +16,11 @@ use rookery_store::{Pending, Stores, TermsOf, mysql, postgres, sqlite, wait};
 /// and `mariadb-index` searches have an index.
 pub const ENGINE: &str = "ROOKERY_TEST_ENGINE";
 
+/// Returns whether servers that name no store keep everything in a database of the variable.
+pub fn is_database() -> bool {
+    env::var(ENGINE).is_ok_and(|engine| engine != "memory")
+}
+
 /// Returns the stores of a new server.
 pub(crate) fn stores() -> Stores {
     match env::var(ENGINE).as_deref() {
