@@ -1,6 +1,7 @@
 //! A node dies: its sessions and rooms continue at their new homes, as far as its journal has them.
 
 mod meanwhile;
+mod outage;
 
 use rookery_jid::Jid;
 use rookery_testkit::{Client, Config, Security, Server, befriend};

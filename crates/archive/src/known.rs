@@ -20,7 +20,8 @@ use super::{id, recorder};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FoundMessage {
     pub id: u64,
-    /// True if the archive has it; otherwise it is to be recorded under this id.
+    /// True if the archive has it, or will have it once the store is available; otherwise it is to
+    /// be recorded under this id.
     pub is_archived: bool,
 }
 
@@ -54,8 +55,10 @@ pub(super) fn find(
 ) {
     let Some(wanted) = packet.id().map(|_| essence(packet)) else { return then(world, None) };
     let key = mark(world, packet).map(|mark| (owner.clone(), mark));
-    // After that, waiting messages are in the archive.
-    recorder::write(world);
+    // A store that is slow or away gets it later, under this id.
+    if let Some(id) = key.as_ref().and_then(|key| recorder::find_marked(world, key)) {
+        return then(world, Some(FoundMessage { id, is_archived: true }));
+    }
     let after = id::at(world.time().saturating_sub(world.longest_absence_ms()));
     let query = ArchiveQuery { with, after, last: true, limit: MOST, max_bytes: MOST_BYTES, ..ArchiveQuery::default() };
     let page = world.stores.archive.page(owner.as_ref(), query);

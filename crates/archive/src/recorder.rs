@@ -23,7 +23,7 @@
 //! * Messages in custody are acknowledged when they are written, so they are collected for a
 //!   shorter time.
 
-use rookery_base::Keyed;
+use rookery_base::{Keyed, Map};
 use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -57,8 +57,14 @@ pub struct ArchiveRecorder {
     removed: Vec<(Jid, u64)>,
     /// Groups that an unreachable store has not taken.
     again: Vec<RecordGroup>,
+    /// The messages that the store has not confirmed, by archive and mark.
+    marked: Map<(Jid, u64), MarkedMessage>,
     /// The last wait before the store was asked again, in milliseconds; 0 while it is not away.
     away_ms: u64,
+    /// The time of the last log line about an unreachable store, in milliseconds, and true until
+    /// one says that it is back.
+    told_ms: Option<u64>,
+    is_told: bool,
 }
 
 /// A message with the data that belongs to it here.
@@ -70,6 +76,13 @@ struct RecordedMessage {
     /// The mark under which its id is noted.
     mark: Option<u64>,
     message: ArchivedMessage,
+}
+
+/// A message by whose mark repetitions are recognised.
+struct MarkedMessage {
+    id: u64,
+    /// The shares of repetitions, which wait for the store as the message does.
+    custody: Vec<Custody>,
 }
 
 /// Messages that are written together.
@@ -253,9 +266,25 @@ pub fn record(world: &mut World, record: ArchiveRecord<'_>) -> Option<String> {
     }
     if let Some(mark) = mark {
         let owner = owner.bare().to_jid();
+        world
+            .state_mut::<ArchiveRecorder>()
+            .marked
+            .insert((owner.clone(), mark), MarkedMessage { id, custody: Vec::new() });
         world.note_memo(&owner.to_string(), mark, Some(&NotedId { owner, mark, id }));
     }
     Some(id::text(id))
+}
+
+/// Finds a message with this mark that the store hasn't confirmed yet. Returns its id. The
+/// repetition that is being handled is acknowledged when the store has the message.
+pub(super) fn find_marked(world: &mut World, message: &(Jid, u64)) -> Option<u64> {
+    let custody = world.custody();
+    let marked = world.state_mut::<ArchiveRecorder>().marked.get_mut(message)?;
+    if marked.custody.len() >= MOST_REPETITIONS {
+        return None;
+    }
+    marked.custody.extend(custody);
+    Some(marked.id)
 }
 
 /// Drops the messages that wait for the archive of a removed account, which the store has deleted:
@@ -265,6 +294,7 @@ pub(super) fn forget(world: &mut World, owner: JidRef<'_>) {
     let now_ms = world.time();
     let archives = world.state_mut::<ArchiveRecorder>();
     archives.waiting.forget(owner, &mut archives.caused);
+    archives.marked.retain(|(marked, _), _| marked.as_ref() != owner.bare());
     archives.removed.push((owner.bare().to_jid(), now_ms));
 }
 
@@ -309,7 +339,7 @@ fn ask(world: &mut World, group: RecordGroup) {
     let appended = world.stores.archive.append(group.messages.clone());
     world.wait(appended, move |world, appended| match appended {
         Ok(()) => {
-            end_group(world, &group);
+            drop(end_group(world, &group));
             note_reachable(world);
         }
         Err(error) if error.is_outage() && !world.is_stopping() => wait_for_store(world, group, &error),
@@ -317,8 +347,8 @@ fn ask(world: &mut World, group: RecordGroup) {
     });
 }
 
-/// Stops counting a group that the store has answered for.
-fn end_group(world: &mut World, group: &RecordGroup) {
+/// Stops counting a group that the store has answered for. Returns the shares of repetitions.
+fn end_group(world: &mut World, group: &RecordGroup) -> Vec<Custody> {
     let archives = world.state_mut::<ArchiveRecorder>();
     for (message, (cause, ..)) in group.messages.iter().zip(&group.notes) {
         debug_assert!(archives.unconfirmed >= size(message), "what the store was given was counted");
@@ -326,16 +356,21 @@ fn end_group(world: &mut World, group: &RecordGroup) {
         debug_assert!(*archives.caused.of(*cause) >= size(message), "a cause has what it caused");
         *archives.caused.of(*cause) -= size(message);
     }
+    let mut repetitions = Vec::new();
     for (message, (.., mark)) in group.messages.iter().zip(&group.notes) {
         if let Some(mark) = mark {
+            let marked = world.state_mut::<ArchiveRecorder>().marked.remove(&(message.owner.clone(), *mark));
+            repetitions.extend(marked.into_iter().flat_map(|marked| marked.custody));
             world.note_memo::<NotedId>(message.owner.as_str(), *mark, None);
         }
     }
+    repetitions
 }
 
 /// Keeps a group until the store is back.
 fn wait_for_store(world: &mut World, group: RecordGroup, error: &StoreError) {
     world.counters.store_errors += 1;
+    let now_ms = world.time();
     let archives = world.state_mut::<ArchiveRecorder>();
     let is_first = archives.again.is_empty();
     archives.again.push(group);
@@ -343,8 +378,11 @@ fn wait_for_store(world: &mut World, group: RecordGroup, error: &StoreError) {
         return;
     }
     let delay_ms = (archives.away_ms * 2).clamp(AGAIN_MS, MOST_AGAIN_MS);
-    let was_there = std::mem::replace(&mut archives.away_ms, delay_ms) == 0;
-    if was_there {
+    archives.away_ms = delay_ms;
+    // An overloaded store takes one group and gives up the next.
+    let is_new = archives.told_ms.is_none_or(|told| now_ms >= told + TELL_MS);
+    if is_new && !std::mem::replace(&mut archives.is_told, true) {
+        archives.told_ms = Some(now_ms);
         warn!(%error, "the store can't be reached: messages for archives wait");
     }
     world.in_custody(None, |world| world.after(delay_ms, ask_again));
@@ -368,14 +406,16 @@ fn ask_again(world: &mut World) {
             RecordGroup { messages: messages.into(), notes, custody: group.custody.clone(), since_ms: group.since_ms }
         };
         let (gone, rest) = (split(true), split(false));
-        end_group(world, &gone);
+        drop(end_group(world, &gone));
         ask(world, rest);
     }
 }
 
 /// Notes that the store has accepted something, so that it is reachable again.
 fn note_reachable(world: &mut World) {
-    if std::mem::take(&mut world.state_mut::<ArchiveRecorder>().away_ms) > 0 {
+    let archives = world.state_mut::<ArchiveRecorder>();
+    archives.away_ms = 0;
+    if std::mem::take(&mut archives.is_told) {
         info!("the store can be reached again: waiting messages go into archives");
     }
 }
@@ -383,7 +423,7 @@ fn note_reachable(world: &mut World) {
 /// Handles a group that the archives will lack. First, the senders that would get acknowledgements
 /// are notified.
 fn handle_refusal(world: &mut World, group: &RecordGroup, error: &StoreError) {
-    end_group(world, group);
+    let repetitions = end_group(world, group);
     let count = group.messages.len();
     world.counters.store_errors += 1;
     world.counters.archive_lost += count as u64;
@@ -391,7 +431,7 @@ fn handle_refusal(world: &mut World, group: &RecordGroup, error: &StoreError) {
     let told = group.messages.iter().zip(&group.notes).filter(|(_, (_, is_in_custody, _))| *is_in_custody);
     // The group doesn't know which share is whose: a sender that isn't told sends again messages
     // that the archives have, rather than missing some that they lack.
-    group.custody.iter().for_each(Custody::refuse);
+    group.custody.iter().chain(&repetitions).for_each(Custody::refuse);
     let (telling, told_all) = Custody::apart();
     world.in_custody(Some(telling), |world| {
         for (message, _) in told {
@@ -400,7 +440,7 @@ fn handle_refusal(world: &mut World, group: &RecordGroup, error: &StoreError) {
     });
     // The errors may be on their way to other shards: until they are there, nothing is settled.
     let custody = group.custody.clone();
-    world.in_custody(None, |world| world.wait(told_all, move |_, _| drop(custody)));
+    world.in_custody(None, |world| world.wait(told_all, move |_, _| drop((custody, repetitions))));
 }
 
 /// Tells the sender of a message that it was delivered, but is missing from an archive.
@@ -496,6 +536,11 @@ const GATHER_MS: u64 = 1000;
 const AGAIN_MS: u64 = 1000;
 /// The longest time between two such questions.
 const MOST_AGAIN_MS: u64 = 30_000;
+/// The most repetitions of one message that wait for the store with it; another one counts as
+/// another message.
+const MOST_REPETITIONS: usize = 16;
+/// The time between two log lines that the store can't be reached, in milliseconds.
+const TELL_MS: u64 = 60_000;
 /// The same as [`GATHER_MS`], from the first message whose sender waits for an acknowledgement.
 const GATHER_IN_CUSTODY_MS: u64 = 100;
 /// The number of waiting messages at which a group is written.

@@ -1,0 +1,42 @@
+//! A node dies while the database is away or slow.
+
+use rookery_store::StoreError;
+use rookery_store::held::HeldStores;
+use rookery_store::memory::Memory;
+use rookery_testkit::{Config, Server};
+
+use super::{at, back, ids, kill};
+
+/// The recipient's home lives, but its archive doesn't have the message yet.
+#[test]
+fn what_waits_for_the_archive_of_a_living_home_has_the_same_id_again() {
+    let held = HeldStores::new(Memory::stores());
+    held.set_flowing(true);
+    let server = Server::with(Config { shards: 4, nodes: 2, stores: held.stores(), ..Config::default() });
+    let (mut romeo, mut juliet) = (at(&server, "romeo", 0, 0, "orchard"), at(&server, "juliet", 2, 2, "balcony"));
+    let id = juliet.enable();
+    let jid = juliet.jid.clone().expect("bound");
+    held.set_fault(Some(StoreError::Busy));
+    let text = format!("<message type='chat' id='m1' to='{}'><body>once</body></message>", romeo.full());
+    juliet.send(&text);
+    let first = ids(&mut romeo);
+    assert_eq!(first.len(), 1);
+    server.advance(100);
+    held.set_fault(None);
+    kill(&server);
+    let (mut juliet, handled) = back(&server, &jid, &id, 0, 0);
+    assert_eq!(handled, 0, "no archive has it");
+    held.set_fault(Some(StoreError::Busy));
+    juliet.send(&text);
+    juliet.pump();
+    server.advance(100);
+    assert_eq!(ids(&mut romeo), first);
+    held.set_fault(None);
+    server.advance(60_000);
+    for client in [&mut romeo, &mut juliet] {
+        client.send("<iq type='set' id='q'><query xmlns='urn:xmpp:mam:2'/></iq>");
+        let all = client.all();
+        let results = all.iter().filter(|found| found.child("result", "urn:xmpp:mam:2").is_some());
+        assert_eq!(results.count(), 1, "{all:?}");
+    }
+}
