@@ -161,8 +161,8 @@ impl fmt::Display for StoreError {
         match self {
             StoreError::NoAccount => f.write_str("there is no such account"),
             StoreError::Busy => f.write_str(
-                "too many storage operations are waiting: the disk is too slow for the traffic; check its latency, or \
-                 raise the limit of the queue if these are short bursts",
+                "too many storage operations are waiting: the database or its disk is too slow for the traffic; check \
+                 their load and latency, or raise the limit of the queue if these are short bursts",
             ),
             StoreError::Closed => f.write_str("the store is shut down"),
             StoreError::Panicked(what) => {

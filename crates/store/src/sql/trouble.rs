@@ -24,6 +24,8 @@ struct TroubleState {
     /// The time when the first of them was lost, in milliseconds since 1970.
     since_ms: u64,
     told: HashMap<Discriminant<StoreError>, Instant>,
+    /// True while the last log line about connections says that the database can't be reached.
+    is_told_lost: bool,
 }
 
 impl Trouble {
@@ -93,6 +95,7 @@ impl Trouble {
         state.lost.insert(lane);
         state.why = Some(error.clone());
         if state.is_to_be_told(error) {
+            state.is_told_lost = true;
             tracing::error!(%error, "the database can't be reached; chat continues, and anything that needs the database waits for a while");
         }
     }
@@ -102,7 +105,10 @@ impl Trouble {
         let mut state = self.state();
         if state.lost.remove(&lane) && state.lost.is_empty() {
             state.why = None;
-            tracing::info!("the database can be reached again");
+            // Connections that come and go within the minute would fill the log.
+            if std::mem::take(&mut state.is_told_lost) {
+                tracing::info!("the database can be reached again");
+            }
         }
     }
 
