@@ -12,6 +12,7 @@ mod books;
 mod person;
 mod room;
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -25,8 +26,8 @@ use serde::Serialize;
 
 use crate::BenchOutcome;
 use crate::scenario::{ServerPlace, Tls, address};
-use books::{BookedOutcome, MessageBooks, OtherOutcome};
-use person::{ClusterPerson, ClusterTerms, SessionCuts};
+use books::{BookedOutcome, MessageBooks, MessageFault, OtherOutcome};
+use person::{ClusterPerson, ClusterTerms, SessionCuts, SessionEvent};
 use room::RoomBooks;
 
 /// `rookery bench cluster`.
@@ -107,6 +108,21 @@ struct ClusterResult {
     missing_people: usize,
     last_reason: Option<String>,
     room: Option<RoomResult>,
+    /// The first messages that were lost or came twice, and the sessions of their people.
+    faults: Vec<MessageFault>,
+    sessions: Vec<FaultySession>,
+}
+
+/// An event of the session of a person whose messages were lost or came twice.
+#[derive(Debug, Serialize)]
+struct FaultySession {
+    /// The number of the person.
+    person: usize,
+    /// Seconds since the first message was sent; negative before that.
+    at: f64,
+    /// The index of the host.
+    host: usize,
+    event: String,
 }
 
 /// The part of the result that is about a room; there is none if people write to each other.
@@ -143,16 +159,16 @@ impl ClusterBench {
             fs::write(file, serde_json::to_vec_pretty(&result)?)
                 .map_err(|error| format!("{}: {error}", file.display()))?;
         }
-        let BookedOutcome { lost, doubled, reordered, astray, .. } = result.messages;
+        let BookedOutcome { lost, unsearched, doubled, reordered, astray, .. } = result.messages;
         let (left, wrong) = result.room.as_ref().map_or((0, 0), |room| (room.left, room.wrong_history));
-        match lost + doubled + reordered + astray {
+        match lost + unsearched + doubled + reordered + astray {
             0 if left + wrong > 0 => Err(format!(
                 "occupants were seen to leave {left} times, and {wrong} messages of the history are not what was said last"
             )
             .into()),
             0 => Ok(()),
             _ => Err(format!(
-                "{lost} messages were lost, {doubled} came twice, {reordered} out of order, {astray} went astray"
+                "{lost} messages were lost, {unsearched} may be in archives that didn't reply, {doubled} came twice, {reordered} out of order, {astray} went astray"
             )
             .into()),
         }
@@ -184,7 +200,8 @@ impl ClusterBench {
     }
 
     fn result(&self, crowd: &ClusterCrowd, harm: &ClusterHarm) -> ClusterResult {
-        let SessionCuts { cut, resumed, begun_again, away, last } = &crowd.cuts;
+        let SessionCuts { cut, resumed, begun_again, away, last, .. } = &crowd.cuts;
+        let faults = crowd.books.faults();
         ClusterResult {
             hosts: self.hosts.clone(),
             users: self.users,
@@ -202,8 +219,23 @@ impl ClusterBench {
             missing_people: crowd.people.iter().filter(|person| !person.is_live()).count(),
             last_reason: last.clone(),
             room: self.room.as_ref().map(|room| RoomResult::new(room, &crowd.books.room)),
+            sessions: sessions_of(&faults, crowd),
+            faults,
         }
     }
+}
+
+/// Returns the events of the sessions of the people whose messages were lost or came twice.
+fn sessions_of(faults: &[MessageFault], crowd: &ClusterCrowd) -> Vec<FaultySession> {
+    let Some(begun) = crowd.books.begun() else { return Vec::new() };
+    let people: HashSet<usize> = faults.iter().flat_map(|fault| [fault.from, fault.to]).collect();
+    let events = crowd.cuts.events.iter().filter(|event| people.contains(&event.person));
+    let session = |event: &SessionEvent| {
+        let after = event.at.checked_duration_since(begun).map(|after| after.as_secs_f64());
+        let at = after.unwrap_or_else(|| -begun.duration_since(event.at).as_secs_f64());
+        FaultySession { person: event.person, at, host: event.host, event: event.event.clone() }
+    };
+    events.map(session).collect()
 }
 
 impl RoomResult {
@@ -226,6 +258,9 @@ impl ClusterResult {
         line("  came", &found.came);
         line("  came back as errors", &found.refused);
         line("  acknowledged, in the archive alone", &found.archived_only);
+        if found.unsearched > 0 {
+            line("  acknowledged, archive didn't reply", &found.unsearched);
+        }
         line("  acknowledged and LOST", &found.lost);
         line("came again, with the same id", &found.again);
         line("came TWICE, with another id", &found.doubled);
@@ -371,6 +406,9 @@ impl ClusterCrowd {
             }
             self.turn(STEP)?;
         }
+        let has_searched = |number: &usize| self.people.get(*number).is_some_and(ClusterPerson::has_searched);
+        let (_, unsearched): (Vec<usize>, Vec<usize>) = missing.into_iter().partition(has_searched);
+        unsearched.into_iter().for_each(|number| self.books.give_up_search(number));
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Keeps the books of a load on a cluster: which messages were sent, acknowledged and received,
 //! and what that proves about the server.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -14,13 +14,37 @@ struct BookedMessage {
     to: usize,
     from: usize,
     said: Instant,
-    is_acknowledged: bool,
+    acknowledged: Option<Instant>,
     /// True if it was bounced as an error, so that its sender knows.
     is_refused: bool,
     is_archived: bool,
     /// The number of its arrivals, and its id in the archive at the first of them.
     came: u32,
     stanza_id: Option<String>,
+    /// The time of its first arrival, and of the first one with another id.
+    arrived: Option<Instant>,
+    doubled: Option<Instant>,
+    /// True if it arrived after later ones of the same sender.
+    is_late: bool,
+}
+
+/// A message that was lost, came twice or arrived out of order: the times are seconds since the first message was sent.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MessageFault {
+    /// The number in its text and id.
+    pub number: usize,
+    /// The numbers of the sender and of the recipient.
+    pub from: usize,
+    pub to: usize,
+    pub said: f64,
+    pub acknowledged: Option<f64>,
+    /// The time of the first arrival, and of the first one with another id.
+    pub arrived: Option<f64>,
+    pub doubled: Option<f64>,
+    /// True if it arrived after later ones of the same sender.
+    pub is_late: bool,
+    /// True if it was found in the recipient's archive.
+    pub is_archived: bool,
 }
 
 /// All messages of a run.
@@ -29,6 +53,8 @@ pub struct MessageBooks {
     messages: Vec<BookedMessage>,
     /// The last message of each pair that has arrived.
     last: HashMap<(usize, usize), usize>,
+    /// The people whose archives didn't reply.
+    unsearched: HashSet<usize>,
     found: BookedOutcome,
     delays: Vec<Duration>,
     /// The messages of the room, if there is one: people then write to the room and not to each
@@ -66,6 +92,9 @@ pub struct BookedOutcome {
     pub refused: usize,
     /// Acknowledged messages that have not arrived, and are in the recipient's archive.
     pub archived_only: usize,
+    /// Acknowledged messages that have not arrived, of recipients whose archive didn't reply: they
+    /// may be there.
+    pub unsearched: usize,
     /// Acknowledged messages that have not arrived, are in no archive and were not bounced.
     pub lost: usize,
     /// Repeated arrivals with the same archive id.
@@ -93,22 +122,25 @@ impl MessageBooks {
             to,
             from,
             said: now,
-            is_acknowledged: false,
+            acknowledged: None,
             is_refused: false,
             is_archived: false,
             came: 0,
             stanza_id: None,
+            arrived: None,
+            doubled: None,
+            is_late: false,
         };
         self.messages.push(message);
         self.messages.len() - 1
     }
 
     /// Notes that the server has acknowledged a message.
-    pub fn acknowledge(&mut self, number: usize) {
+    pub fn acknowledge(&mut self, number: usize, now: Instant) {
         if self.is_room {
             return self.room.acknowledge(number);
         }
-        self.messages.get_mut(number).into_iter().for_each(|message| message.is_acknowledged = true);
+        self.messages.get_mut(number).into_iter().for_each(|message| message.acknowledged = Some(now));
     }
 
     /// Notes that a message has reached a person.
@@ -119,13 +151,19 @@ impl MessageBooks {
         };
         message.came += 1;
         if message.came > 1 {
-            let is_same = stanza_id.is_some() && stanza_id == message.stanza_id.as_deref();
-            *(if is_same { &mut self.found.again } else { &mut self.found.doubled }) += 1;
+            if stanza_id.is_some() && stanza_id == message.stanza_id.as_deref() {
+                self.found.again += 1;
+            } else {
+                self.found.doubled += 1;
+                message.doubled.get_or_insert(now);
+            }
             return;
         }
         message.stanza_id = stanza_id.map(str::to_owned);
+        message.arrived = Some(now);
         self.delays.push(now.duration_since(message.said));
         let last = self.last.entry((message.from, to)).or_insert(number);
+        message.is_late = *last > number;
         self.found.reordered += usize::from(*last > number);
         *last = number.max(*last);
     }
@@ -142,6 +180,11 @@ impl MessageBooks {
     pub fn find(&mut self, number: usize, in_archive_of: usize) {
         let found = self.messages.get_mut(number).filter(|message| message.to == in_archive_of);
         found.into_iter().for_each(|message| message.is_archived = true);
+    }
+
+    /// Notes that a person's archive didn't reply.
+    pub fn give_up_search(&mut self, in_archive_of: usize) {
+        self.unsearched.insert(in_archive_of);
     }
 
     /// Returns whether any acknowledged message for a person has neither arrived nor been bounced.
@@ -161,15 +204,45 @@ impl MessageBooks {
             return self.room.outcome();
         }
         let count = |is: fn(&BookedMessage) -> bool| self.messages.iter().filter(|message| is(message)).count();
+        let is_lost = |message: &&BookedMessage| message.is_missing() && !message.is_archived;
+        let (unsearched, lost): (Vec<_>, Vec<_>) =
+            self.messages.iter().filter(is_lost).partition(|message| self.unsearched.contains(&message.to));
         BookedOutcome {
             said: self.messages.len(),
-            acknowledged: count(|message| message.is_acknowledged),
+            acknowledged: count(|message| message.acknowledged.is_some()),
             came: count(|message| message.came > 0),
             refused: count(|message| message.is_refused),
             archived_only: count(|message| message.is_missing() && message.is_archived),
-            lost: count(|message| message.is_missing() && !message.is_archived),
+            unsearched: unsearched.len(),
+            lost: lost.len(),
             ..self.found.clone()
         }
+    }
+
+    /// Returns the time at which the first message between people was sent.
+    pub fn begun(&self) -> Option<Instant> {
+        self.messages.first().map(|message| message.said)
+    }
+
+    /// Returns the first of the messages between people that were lost, came twice with another id,
+    /// or arrived out of order.
+    pub fn faults(&self) -> Vec<MessageFault> {
+        let Some(begun) = self.begun() else { return Vec::new() };
+        let seconds = |at: Instant| at.duration_since(begun).as_secs_f64();
+        let is_fault = |message: &BookedMessage| message.is_missing() || message.doubled.is_some() || message.is_late;
+        let faults = self.messages.iter().enumerate().filter(|(_, message)| is_fault(message)).take(MOST_FAULTS);
+        let fault = |(number, message): (usize, &BookedMessage)| MessageFault {
+            number,
+            from: message.from,
+            to: message.to,
+            said: seconds(message.said),
+            acknowledged: message.acknowledged.map(seconds),
+            arrived: message.arrived.map(seconds),
+            doubled: message.doubled.map(seconds),
+            is_late: message.is_late,
+            is_archived: message.is_archived,
+        };
+        faults.map(fault).collect()
     }
 
     /// Returns the times from sending to arrival.
@@ -180,9 +253,12 @@ impl MessageBooks {
 
 impl BookedMessage {
     fn is_missing(&self) -> bool {
-        self.is_acknowledged && self.came == 0 && !self.is_refused
+        self.acknowledged.is_some() && self.came == 0 && !self.is_refused
     }
 }
+
+/// Messages that are listed as lost, as having come twice, or as late.
+const MOST_FAULTS: usize = 500;
 
 #[cfg(test)]
 mod tests {
@@ -192,7 +268,7 @@ mod tests {
     fn what_was_acknowledged_has_to_be_somewhere() {
         let (mut books, now) = (MessageBooks::default(), Instant::now());
         let said: Vec<_> = (0..5).map(|_| books.say(0, 1, now)).collect();
-        said.iter().skip(1).for_each(|number| books.acknowledge(*number));
+        said.iter().skip(1).for_each(|number| books.acknowledge(*number, now));
         books.come(said[1], 1, Some("a"), now);
         books.come_back(said[2]);
         books.find(said[3], 1);
@@ -200,7 +276,13 @@ mod tests {
         assert!(books.misses(1) && !books.misses(0));
         let found = books.outcome();
         assert_eq!((found.said, found.acknowledged, found.came), (5, 4, 1));
-        assert_eq!((found.refused, found.archived_only, found.lost), (1, 1, 1));
+        assert_eq!((found.refused, found.archived_only, found.lost, found.unsearched), (1, 1, 1, 0));
+        let faults = books.faults();
+        let found: Vec<_> = faults.iter().map(|fault| (fault.number, fault.is_archived, fault.acknowledged)).collect();
+        assert_eq!(found, [(said[3], true, Some(0.0)), (said[4], false, Some(0.0))]);
+        books.give_up_search(1);
+        let found = books.outcome();
+        assert_eq!((found.archived_only, found.lost, found.unsearched), (1, 0, 1));
     }
 
     #[test]
@@ -214,5 +296,8 @@ mod tests {
         books.come(7, 1, None, now);
         let BookedOutcome { came, again, doubled, reordered, astray, .. } = books.outcome();
         assert_eq!((came, again, doubled, reordered, astray), (3, 1, 2, 1, 2));
+        let faults: Vec<_> =
+            books.faults().into_iter().map(|fault| (fault.number, fault.doubled, fault.is_late)).collect();
+        assert_eq!(faults, [(said[0], Some(0.0), false), (said[1], None, true), (said[2], Some(0.0), false)]);
     }
 }

@@ -52,6 +52,29 @@ pub struct SessionCuts {
     pub away: Vec<Duration>,
     /// The last reason why a connection ended or could not be opened.
     pub last: Option<String>,
+    /// The connections that were lost and the sessions that continued or began, in order.
+    pub events: Vec<SessionEvent>,
+}
+
+/// An event of a person's session.
+#[derive(Debug, Clone)]
+pub struct SessionEvent {
+    /// The time.
+    pub at: Instant,
+    /// The number of the person.
+    pub person: usize,
+    /// The index of the host.
+    pub host: usize,
+    /// The event: the reason for which a connection was lost, "resumed" or "begun again".
+    pub event: String,
+}
+
+impl SessionCuts {
+    fn note(&mut self, at: Instant, person: &ClusterPerson, event: String) {
+        if self.events.len() < MOST_EVENTS {
+            self.events.push(SessionEvent { at, person: person.number, host: person.host, event });
+        }
+    }
 }
 
 /// A person with an account.
@@ -72,6 +95,8 @@ pub struct ClusterPerson {
     /// balancer.
     next_host: usize,
     left_out: usize,
+    /// The host of the last connection.
+    host: usize,
     line: Option<PersonLine>,
     /// The time when the connection was lost, and the time of the next attempt.
     lost: Option<Instant>,
@@ -116,6 +141,7 @@ impl ClusterPerson {
             enters_at: None,
             looks_back: false,
             next_host: number,
+            host: 0,
             left_out: number / hosts % (hosts - 1),
             line: None,
             lost: None,
@@ -178,7 +204,7 @@ impl ClusterPerson {
 
     fn connect(&mut self, terms: &ClusterTerms, now: Instant) -> BenchOutcome<()> {
         let at = self.next_host % terms.hosts.len().max(1);
-        self.next_host = at + 1;
+        (self.next_host, self.host) = (at + 1, at);
         let host = *terms.hosts.get(at).ok_or("there is no host")?;
         let socket = open(host)?;
         let mut unsent = Vec::new();
@@ -194,6 +220,7 @@ impl ClusterPerson {
         let was_live = self.line.take().is_some_and(|line| line.is_live);
         if was_live {
             cuts.cut += 1;
+            cuts.note(now, self, why.clone());
             self.next_host += self.left_out;
             self.lost = Some(now);
         }
@@ -271,14 +298,12 @@ impl ClusterPerson {
         let resumption = self.line.as_ref().and_then(|line| line.session.resumption());
         if let Some(lost) = self.lost.take() {
             cuts.away.push(now.duration_since(lost));
-            *(if matches!(resumption, Some(SessionResumption::GoesOn(_))) {
-                &mut cuts.resumed
-            } else {
-                &mut cuts.begun_again
-            }) += 1;
+            let is_resumed = matches!(resumption, Some(SessionResumption::GoesOn(_)));
+            *(if is_resumed { &mut cuts.resumed } else { &mut cuts.begun_again }) += 1;
+            cuts.note(now, self, if is_resumed { "resumed" } else { "begun again" }.to_owned());
         }
         if let Some(SessionResumption::GoesOn(handled) | SessionResumption::Over(handled)) = resumption {
-            self.acknowledge(handled, books);
+            self.acknowledge(handled, books, now);
         }
         let again: String = match resumption {
             Some(SessionResumption::GoesOn(_)) => self.unacknowledged.iter().map(|(_, text)| text.as_str()).collect(),
@@ -345,12 +370,12 @@ impl ClusterPerson {
         self.enter(history, now);
     }
 
-    fn acknowledge(&mut self, h: u32, books: &mut MessageBooks) {
+    fn acknowledge(&mut self, h: u32, books: &mut MessageBooks, now: Instant) {
         while self.acknowledged != h
             && let Some((number, _)) = self.unacknowledged.pop_front()
         {
             self.acknowledged = self.acknowledged.wrapping_add(1);
-            number.into_iter().for_each(|number| books.acknowledge(number));
+            number.into_iter().for_each(|number| books.acknowledge(number, now));
         }
     }
 
@@ -366,7 +391,7 @@ impl ClusterPerson {
                     self.line.iter_mut().for_each(|line| line.asked = None);
                     let h =
                         element.attr("h").and_then(|h| h.parse().ok()).ok_or("an acknowledgement without a number")?;
-                    self.acknowledge(h, books);
+                    self.acknowledge(h, books, now);
                 }
                 _ => return Err(format!("stream management failed: {element:?}").into()),
             }
@@ -511,6 +536,8 @@ fn open(host: SocketAddr) -> BenchOutcome<TcpStream> {
     Ok(socket)
 }
 
+/// Events of sessions that are listed.
+const MOST_EVENTS: usize = 100_000;
 /// Begins the body of a message of the load; its number follows.
 const WORD: &str = "message ";
 /// The end of a request for an acknowledgement.
