@@ -20,44 +20,44 @@
 //!   see.
 //! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4. [`conceal`]: addresses from
 //!   which an account conceals it. `contact`: contacts that operators change.
-//! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it
-//!   says.
+//! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out its
+//!   decisions.
 //! * [`roster`]: roster get, set and push: RFC 6121 §2. [`shared`]: contacts by the operator's
 //!   groups. [`removal`]: the end of an account.
 //! * [`iq`]: requests; `answer`: those that this server replies to itself; [`ask`]: those that it
 //!   makes.
 //! * [`module`]: modules and hooks; [`passage`]: filters of what passes, `filter`: their passage.
-//!   [`settings`], [`network`]: what the operator decides; `served`: what follows from it for each
-//!   domain, `domains`: where that is looked up.
-//! * [`failure`]: what a sender is told when the store failed.
-//! * [`hold`]: stanzas for an account that wait for earlier ones, `held`: those; [`delay`]: stamps
-//!   of delayed delivery.
-//! * [`documents`]: what modules need of an account with every stanza, `at_hand`: where it is kept;
-//!   `known`: its roster, where they need that.
+//!   [`settings`], [`network`]: the operator's decisions; `served`: their consequences for each
+//!   domain, `domains`: the look-up of these.
+//! * [`failure`]: the errors for senders when the store failed.
+//! * [`hold`]: waiting for earlier stanzas for an account, `held`: the stanzas that wait;
+//!   [`delay`]: stamps of delayed delivery.
+//! * [`documents`]: an account's data that modules need with every stanza, `at_hand`: its place in
+//!   memory; `known`: the account's roster, if they need that as well.
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their
-//!   connection, `managed`: their data; [`custody`]: when a stanza may be acknowledged. `carry`:
-//!   sessions that survive their process, `going_on`: how they do in the next, [`moves`], `acting`,
-//!   `parting`, `arriving`: in another node while both live, `returning`: those
-//!   that have still to; [`card`]: what they take along. `journal`: what is written down so that
-//!   they survive the death of a node, `journaled`: its data; `recovering`: how they do.
-//!   [`readings`]: the journals that are still needed for that.
-//!   [`following`]: whose connections do, too.
-//! * [`login`], [`fast`]: what a connection needs before it has a session. [`source`]: who vouches
-//!   for logins where the store doesn't, `admission`: how they are let in.
-//! * `driver`: questions to the drivers of shards of other nodes, `driver_news`: what these tell
-//!   each other.
-//! * [`state`]: what modules remember. [`memo`], [`question`]: what they tell and ask themselves
-//!   on other shards, `letter_versions`: which of it older nodes understand, `reply`: the right to
-//!   answer; [`errand`]: work from other threads. [`mail`]: all that shards tell each other;
-//!   `post`: how it goes out and comes in.
-//! * [`rate`]: how fast a session may send, `throttle`: what happens to one that is faster. `pace`:
-//!   how fast it gets what the server sends of its own accord. [`share`]: how much of a queue one
-//!   sender may fill.
-//! * [`task`]: waiting for the store, `wakeups`: who ends that; `label`: under which name it is
-//!   counted; [`timer`]: waiting for a time; `waiting`: all that waits; [`session`], [`names`]: the
-//!   data, `whole`: what must hold of it; `census`: what is in hand.
-//! * [`trace`]: what an operator wants to see of the way of stanzas; `sight`: the places on it that
-//!   tell. `tally`: what modules take while somebody watches.
+//!   connection, `managed`: their data; [`custody`]: the moment when a stanza may be acknowledged.
+//!   `carry`: sessions that survive their process; `going_on`: their return in the next one,
+//!   `returning`: those that have yet to return. [`moves`], `acting`, `parting`, `arriving`:
+//!   sessions that move from one live node to another. [`card`]: the data that sessions take along.
+//!   `journal`: the data by which they survive the death of a node, `journaled`: its form in
+//!   memory; `recovering`: their return from it, [`readings`]: the journals that are still needed
+//!   for that. [`following`]: connections that follow their sessions.
+//! * [`fast`]: tokens with which clients log in. [`source`]: outside sources that vouch for logins
+//!   in place of the store, `admission`: the logins that they vouch for.
+//! * `driver`: questions to the drivers of other nodes' shards, `driver_news`: the news that
+//!   drivers tell each other.
+//! * [`state`]: the state of modules. [`memo`], [`question`]: their messages and questions to
+//!   themselves on other shards, `letter_versions`: the versions of these that older nodes
+//!   understand, `reply`: the right to answer; [`errand`]: work from other threads. [`mail`]:
+//!   everything that shards tell each other; `post`: its dispatch and arrival.
+//! * [`rate`]: the rate at which a session may send, `throttle`: delays for one that is faster.
+//!   `pace`: the pace of stanzas that the server sends of its own accord. [`share`]: the part of a
+//!   queue that one sender may fill.
+//! * [`task`]: waiting for the store, `wakeups`: the end of such waits, `label`: the names under
+//!   which they are counted; [`timer`]: waiting for a time; `waiting`: everything that waits;
+//!   [`session`], [`names`]: the data, `whole`: its invariants; `census`: the counts of it.
+//! * [`trace`]: the way of stanzas, as shown to an operator; `sight`: the reports from the places
+//!   on it. `tally`: the share of each module in the work, while somebody watches.
 //!
 //! Files import what lies below them: first plain data, then the world, then its actions (`impl
 //! World` in the file of the topic). Only the world and those of its fields that take the world
