@@ -63,7 +63,7 @@ fn of_readings(config: &ServerConfig) -> Vec<WantedAddress> {
     listen.chain([front_ends]).chain(grpc).chain(channel_access).collect()
 }
 
-/// Returns whether two addresses can't both be listened on. Port 0 is any that is free.
+/// Returns whether two addresses can't both be listened on. Port 0 stands for any free port.
 fn is_one(one: SocketAddr, other: SocketAddr) -> bool {
     let covers =
         |one: IpAddr, other: IpAddr| one == other || one.is_unspecified() && (one.is_ipv6() || other.is_ipv4());

@@ -281,7 +281,7 @@ impl ConfigReader<'_> {
         let (_, uploads) = section("uploads");
         if self.config.uploads.bucket.is_some() && self.config.uploads.access_key.is_none() {
             let at = place(&uploads, &["bucket"]);
-            self.wrongs.push(WrongValue::new(at, "it also needs an `access_key`").of("uploads.bucket"));
+            self.wrongs.push(WrongValue::new(at, "it also needs `access_key`").of("uploads.bucket"));
         }
         let acme = child(&tls, "acme").map(table_entries).unwrap_or_default();
         let files = self.config.tls.files.clone();
@@ -435,7 +435,7 @@ impl ConfigReader<'_> {
         let missing = |other: &str, is_there: bool| !is_there && child(entries, other).is_none();
         for (key, is_given, other, is_there) in needs {
             if is_given && missing(other, is_there) {
-                let what = format!("it also needs a `{other}`");
+                let what = format!("it also needs `{other}`");
                 self.wrongs.push(WrongValue::new(place(entries, &[key]), what).of(full_key("dpm", key)));
             }
         }
@@ -484,7 +484,7 @@ impl ConfigReader<'_> {
         };
         // The mistake in a refused value has already been reported.
         if child(entries, missing).is_none() {
-            let what = format!("it also needs a `{missing}`");
+            let what = format!("it also needs `{missing}`");
             self.wrongs.push(WrongValue::new(place(entries, &[given]), what).of(full_key(path, given)));
         }
     }

@@ -103,7 +103,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
     ("[web]\nconnections = 0", &["2: web.connections: 0 is out of range; expected a value from 1 to 1000000"]),
     ("[web]\nconnections = \"many\"", &["2: web.connections: expected a value from 1 to 1000000, not \"many\""]),
     ("[web]\nbosh_wait = 100000", &["2: web.bosh_wait: 100000 is out of range; expected a value from 1 to 600"]),
-    ("[tls]\nkey = \"/etc/rookery/nothing.key\"", &["2: tls.key: it also needs a `certificate`"]),
+    ("[tls]\nkey = \"/etc/rookery/nothing.key\"", &["2: tls.key: it also needs `certificate`"]),
     ("[tls]\nminimum = \"1.1\"", &["2: tls.minimum: \"1.1\" is not \"1.2\" or \"1.3\""]),
     ("[tls]\nminimum = 1.2", &["2: tls.minimum: expected \"1.2\" or \"1.3\", not a float"]),
     (
@@ -329,7 +329,7 @@ const MISTAKES: &[(&str, &[&str])] = &[
         ],
     ),
     ("[modules.register]\nenabled = \"true\"", &["2: modules.register.enabled: expected true or false, not \"true\""]),
-    ("[domain.localhost]\ncertificate = \"/x.pem\"", &["2: domain.\"localhost\".certificate: it also needs a `key`"]),
+    ("[domain.localhost]\ncertificate = \"/x.pem\"", &["2: domain.\"localhost\".certificate: it also needs `key`"]),
     (
         "[dpm]\nenabled = true",
         &["2: dpm.enabled: there are no devices: set `database` to a file, or set `demo = true`"],

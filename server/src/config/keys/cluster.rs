@@ -140,7 +140,7 @@ fn redis(given: &GivenValue<'_>) -> Result<String, WrongValue> {
 pub fn why_exposed(redis: &[String], sentinels: &[String]) -> Option<&'static str> {
     if redis.iter().any(|text| is_socket(text)) && (redis.len() > 1 || !sentinels.is_empty()) {
         return Some(
-            "a socket leads to one Redis on this machine: a Redis Cluster, or what Sentinels name, needs \"redis://…\"",
+            "a socket leads to one Redis on this machine; a Redis Cluster, or a primary named by Sentinels, needs \"redis://…\"",
         );
     }
     let is_local =
