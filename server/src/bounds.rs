@@ -200,8 +200,8 @@ mod tests {
         }
     }
 
-    /// Numbers that are no bounds on what others could fill: intervals of the server's own work,
-    /// initial values of a new room or node, minimums for users.
+    /// Numbers that don't bound anything that others could fill: intervals of the server's own
+    /// work, initial values of a new room or node, minimums for users.
     const NO_BOUNDS: &[(&str, &str)] = &[
         ("strangers", "newcomer_days"),
         ("limits", "outbox_soft"),

@@ -163,7 +163,7 @@ pub fn address(folder: &Folder, store: &Store) -> Result<EndAddress, CommandFail
 ///
 /// # Errors
 ///
-/// [`CommandFailure::Failed`] if it is no address, and the errors of [`with_settings`].
+/// [`CommandFailure::Failed`] if it isn't an address, and the errors of [`with_settings`].
 pub fn read_address(text: &str, store: &Store) -> Result<EndAddress, CommandFailure> {
     with_settings(&EndAddress::parse(text).map_err(CommandFailure::Failed)?, store)
 }
@@ -248,7 +248,7 @@ fn unreadable(key: &str, file: &Path, error: &dyn std::fmt::Display) -> CommandF
     CommandFailure::Unfit(format!("{key} in [store] is {}, which can't be read: {error}", file.display()))
 }
 
-/// Returns random bytes of the operating system.
+/// Returns random bytes from the operating system.
 ///
 /// # Errors
 ///

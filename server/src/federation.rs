@@ -23,7 +23,7 @@ use crate::failure::CommandFailure;
 pub struct Federated {
     /// The settings for the shards.
     pub terms: Arc<FederationTerms>,
-    /// `None` if there are components only.
+    /// `None` if there are only components.
     dns: Option<Arc<Dns>>,
     /// The settings of DNS queries.
     pub asked: rookery_resolver::ResolverSettings,
@@ -107,7 +107,7 @@ pub fn dns_settings(config: &ServerConfig, trust: Option<&Arc<Trust>>) -> rooker
     }
 }
 
-/// Finds no server: there are none.
+/// A resolver that finds no server, where there are only components.
 struct Nowhere;
 
 impl Resolver for Nowhere {

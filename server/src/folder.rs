@@ -38,8 +38,9 @@ impl Folder {
         })
     }
 
-    /// Creates the folder for a server, also if root does so: with the folders around it that don't
-    /// exist either, it becomes the property of the [user](Owner::of_new) who can be known.
+    /// Creates the folder for a server. If root does so, the [user](Owner::of_new) that will run
+    /// the server becomes its owner, and the owner of the folders above it that had to be created
+    /// as well; if that user isn't known, they stay root's.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ pub fn run(source: &ConfigSource, from: Option<&str>) -> Result<(), CommandFailu
     if from.is_none()
         && let Some(found) = package::installed_folder(folder.path())
     {
-        say(&format!("{NAME} {VERSION} is there: {}\n", found.display()));
+        say(&format!("{NAME} {VERSION} is already installed: {}\n", found.display()));
         return Ok(());
     }
     let target = package::folder(folder.path());

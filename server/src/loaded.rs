@@ -197,7 +197,7 @@ const FIXED: [(&str, Differs); 13] = [
 /// A function that returns whether two configurations differ in a part.
 type Differs = fn(&ServerConfig, &ServerConfig) -> bool;
 
-/// Returns whether a key has that name, for the server or for one of its domains, or stands in the
+/// Returns whether a key has that name, for the server or for one of its domains, or is in the
 /// table `[NAME]`.
 fn is_of(name: &str, key: &str) -> bool {
     match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
@@ -210,7 +210,7 @@ fn is_of(name: &str, key: &str) -> bool {
 /// Compares the configuration in force with the one in the file now.
 ///
 /// # Errors
-/// The file can't be read, or its text is no valid configuration.
+/// The file can't be read, or its text isn't a valid configuration.
 pub fn compare(running: &Loaded) -> Result<ComparedValues, ConfigError> {
     let source = ConfigSource::new(running.source.config.clone(), running.source.folder.path().to_owned());
     let new = source.read()?;
@@ -267,7 +267,7 @@ mod tests {
         // The values in force matter, not the earlier text of the file.
         fs::write(&file, "domains = [\"a.example\"]\nshards = 3\n").expect("written");
         let third = reload(&second.loaded, Decoys::default()).expect("the same");
-        assert_eq!(third.restart, second.restart, "it is said until it is so");
+        assert_eq!(third.restart, second.restart, "it is reported until the restart");
         fs::write(&file, "domains = [\"a.example\"]\n").expect("written");
         assert!(reload(&third.loaded, Decoys::default()).expect("as at the start").restart.is_empty());
 

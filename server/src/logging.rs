@@ -49,7 +49,7 @@ pub fn start(log: &LogConfig) {
     match (log.format, is_journal()) {
         (LogFormat::Json, _) => install!(lines.json()),
         (LogFormat::Text, false) => install!(lines),
-        // systemd's journal has its own time stamps.
+        // systemd's journal has its own timestamps.
         (LogFormat::Text, true) => {
             let lines = lines.without_time().with_ansi(false);
             install!(lines.map_event_format(ForJournal));

@@ -47,7 +47,7 @@ pub fn run(
 
 fn prepare(domain: &str) -> Result<String, CommandFailure> {
     let prepared = rookery_jid::prepare_domain(domain);
-    prepared.map(Into::into).map_err(|error| CommandFailure::Failed(format!("{domain:?} is no domain: {error}")))
+    prepared.map(Into::into).map_err(|error| CommandFailure::Failed(format!("{domain:?} isn't a domain: {error}")))
 }
 
 /// Prints streams as a table, one per line.

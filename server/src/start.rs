@@ -161,7 +161,7 @@ fn create_admin(
     Ok(FirstAdmin::Made { jid, password: keep()? })
 }
 
-/// Returns a password of 100 bits, without letters that look like others.
+/// Returns a password of 100 bits, without characters that look alike.
 fn random_password() -> Result<String, CommandFailure> {
     chance::text(20).map_err(|error| CommandFailure::Failed(error.to_string()))
 }

@@ -1,7 +1,7 @@
 //! `rookery top`: the running server's activity, as counts since its start and per second.
 //!
-//! A page is two or three ANSI sequences and text: a terminal library would bring more than is
-//! drawn here, with no keys, no windows and no colours. Ctrl+C ends it like any command.
+//! A page is text with two or three ANSI sequences: there are no keys, windows or colours for which
+//! a terminal library would be worth its code. Ctrl+C ends it like any command.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};

@@ -127,6 +127,6 @@ mod tests {
         assert!(!seen.has_settled(), "told once");
         fs::remove_file(&other).unwrap();
         assert!(!seen.has_settled());
-        assert!(seen.has_settled(), "what goes is a change too");
+        assert!(seen.has_settled(), "a missing file is a change too");
     }
 }

@@ -125,7 +125,7 @@ pub fn running(bound: &[(SocketAddr, PortKind)]) {
     say(&format!("Rookery {VERSION} is running: {}{stop}\n", listening(bound)));
 }
 
-/// Writes to standard output. A closed one is no reason to stop.
+/// Writes to standard output. If that is closed, the server goes on.
 pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -102,8 +102,8 @@ pub fn write_for_api(source: &ConfigSource) -> Result<File, UnmadeBackup> {
     Ok(work.file)
 }
 
-/// Returns whether the disk of the data folder has room for a backup there: for the database and
-/// its compressed form, which is no larger, and for the files that users have shared.
+/// Returns whether the disk of the data folder has room for a backup there: for the database, for
+/// its compressed form, which isn't larger, and for the files that users have shared.
 fn has_room(folder: &Folder) -> bool {
     let size = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
     let database = size(&folder.database()).saturating_add(size(&folder.log_of_database()));

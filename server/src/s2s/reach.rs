@@ -281,7 +281,7 @@ impl<'a> ReachAttempt<'a> {
         let certificates = chain.len();
         (self.tell)(match &judged {
             Ok(names) if names.is_associated() => {
-                format!("tls       chain of {certificates}: it is what DNS says of the server (TLSA)")
+                format!("tls       chain of {certificates}: it matches the server's records in DNS (TLSA)")
             }
             Ok(names) => {
                 let all: Vec<_> = names.all().take(10).collect();
