@@ -1,8 +1,8 @@
 //! Retracted messages: archives keep a tombstone of them (XEP-0424 §5, XEP-0425 §4) and the
 //! message that retracted them.
 //!
-//! In a conversation a message is named by the `id` that its sender gave it, which is no key of an
-//! archive. So it is searched for among the newest messages of that conversation, and older ones
+//! In a conversation a message is named by the `id` that its sender gave it, which isn't a key of
+//! an archive. So it is searched for among the newest messages of that conversation, and older ones
 //! can't be retracted. In a room the id is the archive's.
 //!
 //! # Invariants

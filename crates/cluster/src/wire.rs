@@ -66,7 +66,7 @@ pub struct CarriedMail<'a> {
     pub body: &'a [u8],
 }
 
-/// The reason why bytes are no entry.
+/// The reason why bytes aren't an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
     /// The bytes don't begin like an entry.

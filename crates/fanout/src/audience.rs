@@ -13,7 +13,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Appends a bare JID with its keyed hash. A text of more than 65 535 bytes is no JID and is
+    /// Appends a bare JID with its keyed hash. A text of more than 65 535 bytes isn't a JID and is
     /// left out.
     pub fn push(&mut self, hash: u64, bare: &str) {
         let Ok(len) = u16::try_from(bare.len()) else { return };

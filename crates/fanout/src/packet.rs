@@ -128,7 +128,7 @@ impl Packet {
     /// does; for stanzas from the store.
     ///
     /// # Errors
-    /// The fault of the scanner if the bytes are no stanza, as they may be in a damaged store.
+    /// The fault of the scanner if the bytes aren't a stanza, as in a damaged store.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Fault> {
         Self::read(bytes, false)
     }
@@ -141,8 +141,8 @@ impl Packet {
         Ok(Self::canonical(stanza, type_, stanza.from().as_deref(), None, local))
     }
 
-    /// Returns an element that is no stanza, such as those of stream management (XEP-0198): it has
-    /// neither sender nor recipient.
+    /// Returns an element that isn't a stanza, such as those of stream management (XEP-0198): it
+    /// has neither sender nor recipient.
     pub fn element(built: &Built) -> Self {
         let head = PacketHead {
             kind: Kind::Other,

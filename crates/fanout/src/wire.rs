@@ -22,7 +22,7 @@ impl Serialize for Packet {
     /// Writes the packet.
     ///
     /// # Errors
-    /// It is no stanza: elements of stream management belong to one stream and never travel.
+    /// It isn't a stanza: elements of stream management belong to one stream and never travel.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.kind() == Kind::Other {
             return Err(S::Error::custom("an element that is no stanza stays where it is"));
@@ -38,7 +38,7 @@ impl<'de> Deserialize<'de> for Packet {
     /// Scans a packet.
     ///
     /// # Errors
-    /// The bytes are no stanza, or the place of the address is not between two of its elements.
+    /// The bytes aren't a stanza, or the place of the address is not between two of its elements.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (marks, own, bytes): Written<ByteBuf> = Written::deserialize(deserializer)?;
         let packet = Packet::read(&bytes, marks & LOCAL != 0);

@@ -95,8 +95,8 @@ impl ServerStreams {
         }
     }
 
-    /// Notes that a connection of a component has taken all output. Returns `false` if it is no
-    /// such connection.
+    /// Notes that a connection of a component has taken all output. Returns `false` if it isn't
+    /// such a connection.
     pub(crate) fn component_drained(&mut self, key: ConnectionKey) -> bool {
         let Some(attached) = self.attached_mut(key) else { return false };
         attached.written.clear();

@@ -6,7 +6,7 @@
 //!   order once everything has arrived: after the data that the old home has packed.
 //! * This home waits for the old one until that has sent everything or is no longer a member. An
 //!   old home that takes too long is reported, and fenced off. Only if nobody can fence it off, or
-//!   if it runs an earlier version, this home begins with the data that it has.
+//!   if it runs an earlier version, does this home begin with the data that it has.
 
 use std::collections::BTreeSet;
 

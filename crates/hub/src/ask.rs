@@ -74,7 +74,7 @@ impl World {
         is_own
     }
 
-    /// Takes a result or an error that came for a domain. One that is no reply to a request is
+    /// Takes a result or an error that came for a domain. One that isn't the reply to a request is
     /// dropped.
     pub(crate) fn answered(&mut self, packet: &Packet) {
         let Some(id) = packet.id() else { return };
@@ -95,7 +95,7 @@ impl World {
     }
 }
 
-/// A reply that came in on another shard than the one that has asked.
+/// A reply that came in on a shard other than the one that asked.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Answered(Packet);
 

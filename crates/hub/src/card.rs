@@ -39,8 +39,8 @@ pub(crate) fn digest(id: &str) -> IdDigest {
 pub enum Card {
     /// A session that a client may resume (XEP-0198 §5).
     Session(Box<SessionCard>),
-    /// A memo of a module to itself: the text whose home reads it, the name of its kind, and its
-    /// bytes.
+    /// A memo of a module to itself: the text whose home reads it, the name of the memo's kind, and
+    /// the memo's bytes.
     Memo(String, String, ByteBuf),
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct CardShown {
     pub reachable_since: u64,
 }
 
-/// The reasons why bytes are no card.
+/// The reasons why bytes aren't a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CardError {
     /// It was written by another version of this server.
@@ -163,7 +163,7 @@ impl Card {
     /// Reads a card from its wire form.
     ///
     /// # Errors
-    /// The bytes are no card of this version.
+    /// The bytes aren't a card of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, CardError> {
         match bytes.split_first() {
             Some((&VERSION, card)) => postcard::from_bytes(card).map_err(|why| CardError::Malformed(why.to_string())),

@@ -3,8 +3,8 @@
 //!
 //! One module decides, by a document of the account that is in memory
 //! ([`Document::conceals`](crate::Document::conceals)). Broadcasts, the end of directed presence,
-//! replies to probes and the consequences of subscriptions ask here; an account without the
-//! document costs a look at one field.
+//! replies to probes and the consequences of subscriptions ask here; for an account without the
+//! document, this reads one field.
 
 use std::collections::BTreeSet;
 

@@ -103,8 +103,8 @@ impl ElsewhereContacts {
         self.seen.values().filter_map(|seen| seen.presence.as_ref())
     }
 
-    /// Forgets contacts that were probed in vain. Returns some that have to be probed: the address
-    /// of each, with the account on whose behalf.
+    /// Forgets contacts that were probed and didn't reply. Returns some that have to be probed,
+    /// each with the account on whose behalf this is done.
     fn silent(&mut self, now_ms: u64) -> Vec<(Jid, Jid)> {
         let is_older = |seen: &SeenResource, age_ms| now_ms.saturating_sub(seen.heard_ms) >= age_ms;
         let is_lost = |seen: &SeenResource| seen.is_asked && is_older(seen, QUIET_MS + ANSWER_MS);

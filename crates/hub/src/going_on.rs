@@ -13,7 +13,7 @@
 //!   message is bounced because the server was stopped.
 //! * All sessions of an account are available again before any of them ends: if two got a message
 //!   to the bare JID, the one that continues has it, and the other doesn't give it back.
-//! * A session that can't continue ends as always, also for its contacts.
+//! * A session that can't continue ends like any other, and its contacts are told.
 
 use std::collections::BTreeMap;
 

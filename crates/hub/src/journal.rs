@@ -17,7 +17,7 @@
 //! * A session that can't continue in another process has no place in the journal: its client is
 //!   told that it is gone, and asks the archive.
 //! * An era of the journal begins empty: nobody knows which writes of an older one were lost.
-//! * Without a cluster there is no journal, and each check for one costs a look at a pointer.
+//! * Without a cluster there is no journal, and each check for one tests a pointer.
 
 use std::hash::BuildHasher;
 use std::net::SocketAddr;

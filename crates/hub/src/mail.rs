@@ -160,7 +160,7 @@ pub struct Parcel {
     pub(crate) custody: Option<Custody>,
 }
 
-/// The reasons why mail has no wire form, or why bytes are no mail.
+/// The reasons why mail has no wire form, or why bytes aren't mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MailError {
     /// It is larger than [`MAX_BYTES`]: this many bytes.

@@ -462,7 +462,7 @@ fn bound(options: &Options, key: &str) -> u32 {
     u32::try_from(options.number(key)).unwrap_or(u32::MAX)
 }
 
-/// Returns an attribute of an element that is no stanza.
+/// Returns an attribute of an element that isn't a stanza.
 fn attribute(element: Stanza<'_>, name: &str) -> Option<String> {
     debug_assert_eq!(element.kind(), Kind::Other);
     rookery_xml::Element::read(&element).attr(name).map(str::to_owned)

@@ -16,8 +16,7 @@
 //!   have adopted the new view and have said so after their last mail by the old one. The new home
 //!   processes nothing of its own until the old one has said, after its last card, that it has sent
 //!   everything.
-//! * A process without a cluster has no such state, and each check for it costs a look at a
-//!   pointer.
+//! * A process without a cluster has no such state, and each check for it tests a pointer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -413,7 +412,7 @@ fn name_of_rest(coming: &View) -> u64 {
 }
 
 /// The time for which others may be late, in milliseconds. It is longer than the time between two
-/// looks of a node at the rows of the database.
+/// readings of the database's rows by a node.
 pub(crate) const LATE_MS: u64 = 10_000;
 /// Milliseconds for which a new home waits longer than the old one, which may be late itself.
 pub(crate) const PATIENCE_MS: u64 = 10_000;

@@ -3,7 +3,7 @@
 //!
 //! A filter declares the stanzas that it wants ([`Wanted`]): by kind and type ([`Stanzas`]), by
 //! namespace, by properties of the account, and by place. Everything that is known beforehand is in
-//! bit sets, so that a stanza which no filter wants costs a look at a few words: a room's message
+//! bit sets, so that a stanza that no filter wants costs the check of a few words: a room's message
 //! for a thousand occupants passes filters for forged elements as if there were none.
 //!
 //! Invariants:

@@ -544,8 +544,8 @@ pub(crate) fn probe(from: &Jid) -> Option<Packet> {
     Packet::from_built(&presence.finish()).ok()
 }
 
-/// Returns the priority that a presence states (§4.7.2.3): zero if it states none, `None` if it is
-/// no number from -128 to 127.
+/// Returns the priority that a presence states (§4.7.2.3): zero if it states none, `None` if it
+/// isn't a number from -128 to 127.
 fn priority(stanza: Stanza<'_>) -> Option<i8> {
     if !stanza.children().any(|child| child.name() == "priority") {
         return Some(0);

@@ -95,7 +95,7 @@ impl World {
             Ok(None) => world.close(session.link, StreamError::Reset, "the roster has changed too often meanwhile"),
             Err(error) => {
                 world.store_failed("reading a roster", &owner, &error);
-                world.close(session.link, StreamError::Reset, "the roster can't be sent to the end");
+                world.close(session.link, StreamError::Reset, "the rest of the roster can't be sent");
             }
         });
     }
@@ -191,7 +191,7 @@ impl World {
         };
         let contact = wanted.jid.clone();
         if contact == iq.to {
-            // §2.3.3: the account itself is no contact of its own.
+            // §2.3.3: an account can't be its own contact.
             return self.reply_error(&iq, Condition::NotAllowed);
         }
         let is_removal = wanted.remove;

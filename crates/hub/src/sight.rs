@@ -16,7 +16,7 @@ use crate::destination::Destination;
 use crate::iq::Iq;
 use crate::trace::{First, MOST_CONTENT, MOST_TRACES, Sighting, Step, Trace};
 
-/// A stanza as a trace looks at it.
+/// A stanza as a trace sees it.
 struct SightedStanza<'a> {
     kind: &'a str,
     type_: Cow<'a, str>,

@@ -188,7 +188,7 @@ impl World {
     }
 }
 
-/// Returns a request out of the store; `None` if it is damaged.
+/// Returns a request from the store; `None` if it is damaged.
 fn read_stored(stanza: &[u8]) -> Option<Stanza<'_>> {
     Stanza::parse(stanza, &Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN }).ok()
 }

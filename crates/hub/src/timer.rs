@@ -23,7 +23,7 @@ impl World {
         Timer(timer)
     }
 
-    /// Cancels a call. It is no error if the call has run already.
+    /// Cancels a call. It isn't an error if the call has run already.
     pub fn cancel(&mut self, timer: Timer) {
         self.waiting.timers.calls.remove(&timer.0);
         // Cancelled ones must not accumulate after one that is far away.

@@ -2,8 +2,8 @@
 //! reason.
 //!
 //! A trace is shared by the shards of a process, which write their sightings into it, and by its
-//! reader. Without a trace, a stanza costs a look at one length on its way; sightings are put into
-//! words only for stanzas that a trace is about.
+//! reader. Without a trace, a stanza on its way costs the check of one length; sightings are put
+//! into words only for stanzas that a trace is about.
 //!
 //! # Invariants
 //!

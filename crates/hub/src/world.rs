@@ -179,7 +179,8 @@ impl World {
         self.hop(self.hash(account.bare_str()))
     }
 
-    /// Returns the shard that is home to something that is no account, by any text that names it.
+    /// Returns the shard that is home to something other than an account, by any text that names
+    /// it.
     pub fn home_of_text(&self, text: &str) -> usize {
         self.hop(self.hash(text))
     }

@@ -29,7 +29,7 @@ impl Believed {
     /// Returns the user whom claims name.
     ///
     /// # Errors
-    /// The reason why it is no user of the domain, as a text for the log.
+    /// The reason why it isn't a user of the domain, as a text for the log.
     pub fn user(&self, claims: &Claims) -> Result<String, String> {
         let claim = &self.claim;
         let Some(named) = claims.get(claim).and_then(Value::as_str).filter(|named| !named.is_empty()) else {

@@ -61,8 +61,8 @@ impl Form {
         self
     }
 
-    /// Reads the `<x/>` of a form. `None` if it is no data form, or has more than [`MAX_FIELDS`] or
-    /// [`MAX_VALUES`].
+    /// Reads the `<x/>` of a form. `None` if it isn't a data form, or has more than [`MAX_FIELDS`]
+    /// or [`MAX_VALUES`].
     pub fn read(x: &Element) -> Option<Self> {
         if !x.is("x", ns::DATA_FORMS) {
             return None;
@@ -119,7 +119,7 @@ impl Form {
     /// value.
     ///
     /// # Errors
-    /// The text of the value, which is no boolean.
+    /// The text of the value, which isn't a boolean.
     pub fn boolean(&self, var: &str) -> Option<Result<bool, &str>> {
         self.value(var).map(|value| match value.trim() {
             "1" | "true" => Ok(true),

@@ -235,7 +235,7 @@ fn address(value: &Value) -> Result<(), String> {
 
 fn port(value: &Value) -> Result<(), String> {
     match value {
-        Value::Number(number) if u16::try_from(*number).is_err() => Err(format!("{number} is no port")),
+        Value::Number(number) if u16::try_from(*number).is_err() => Err(format!("{number} isn't a port")),
         _ => Ok(()),
     }
 }

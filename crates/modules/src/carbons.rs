@@ -65,7 +65,7 @@ pub fn enable(world: &mut World, session: SessionRef, wanted: bool) {
     world.set_carbons(session, wanted);
 }
 
-/// Switches carbons on or off (§4, §5). Doing so twice is no error (§10.1).
+/// Switches carbons on or off (§4, §5). Doing so twice isn't an error (§10.1).
 fn switch(world: &mut World, iq: Iq) {
     let wanted = match iq.payload.name() {
         "enable" => true,

@@ -17,7 +17,7 @@
 //! * Nothing stops communication between an account's resources and its own server.
 //! * Rules apply from the moment of the request; if the store refuses them, the former ones apply
 //!   again and the client gets an error.
-//! * An account without rules costs a look at one field per stanza.
+//! * For an account without rules, a stanza costs one read of a field.
 //!
 //! # Left out
 //!

@@ -13,7 +13,7 @@
 //! Invariants:
 //! * Only the configured service changes a list. If it can't be reached, the known list stays in
 //!   force, and the service is tried again soon.
-//! * Without a list, or without hashes, a stanza costs one look at a flag.
+//! * Without a list, or without hashes, a stanza costs one check of a flag.
 
 use rookery_base::{Map, Set};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -253,7 +253,7 @@ enum ListChange {
 }
 
 impl ListChange {
-    /// Returns the change that an item stands for; `None` if its name is no hash.
+    /// Returns the change that an item stands for; `None` if its name isn't a hash.
     fn of(item: &Element) -> Option<Self> {
         let hash = read_hash(item)?;
         Some(if item.name() == "retract" { ListChange::Remove(hash) } else { ListChange::Add(hash) })

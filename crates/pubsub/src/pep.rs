@@ -193,7 +193,7 @@ fn with_relation(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, Pubsub
 
 /// Takes an owner's decision about a subscription to one of its account's nodes (XEP-0060 §8.6).
 fn decided(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
-    // Most messages are for others, and are passed over after a look at a few bytes.
+    // Most messages are for others, and are skipped once a few bytes have been read.
     let is_own = to.is_bare() && packet.from_escaped().starts_with(to.as_str().as_bytes());
     if !is_own || packet.sender().is_none_or(|sender| sender.bare() != to) {
         return Delivery::Pass;

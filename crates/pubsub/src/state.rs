@@ -53,7 +53,7 @@ impl Asks for Iq {
     }
 }
 
-/// A stanza that is no request.
+/// A stanza that isn't a request.
 pub(super) struct SentOther {
     pub from: Jid,
     pub bytes: usize,

@@ -2,11 +2,11 @@
 //! If the store has the room, its configuration is read from there; otherwise the whole room is
 //! handed over.
 //!
-//! Occupants that did not outlive the restart leave as always: sessions of this server when they
-//! expire, or at once if their home doesn't know them, see [`super::seated`]; those of other
-//! servers when a message bounces, see [`super::ghosts`]. If the room itself doesn't continue,
-//! because it doesn't exist any more or another room has its name, all occupants are told that they
-//! have left it.
+//! Occupants that did not outlive the restart leave as they would at any other time: sessions of
+//! this server when they expire, or at once if their home doesn't know them, see [`super::seated`];
+//! those of other servers when a message bounces, see [`super::ghosts`]. If the room itself doesn't
+//! continue, because it doesn't exist any more or another room has its name, all occupants are told
+//! that they have left it.
 
 use rookery_base::Map;
 use rookery_fanout::Packet;

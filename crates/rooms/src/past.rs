@@ -92,7 +92,7 @@ impl Room {
             }
         }
         self.log_message(world, at, stanza, is_subject);
-        // §7.2.13: the subject is no part of the history.
+        // §7.2.13: the subject isn't part of the history.
         if !is_subject && is_lasting(stanza) {
             self.history.push(&self.jid, packet, id, &sender, world.time(), self.config.history);
         }
@@ -190,7 +190,7 @@ impl Room {
     }
 }
 
-/// Returns whether a message still matters to users who enter later: it is no chat state, and
+/// Returns whether a message still matters to users who enter later: it isn't a chat state, and
 /// doesn't ask not to be stored (XEP-0334 §4).
 pub(crate) fn is_lasting(stanza: Stanza<'_>) -> bool {
     if stanza.child("no-store", ns::HINTS).is_some() {

@@ -51,7 +51,7 @@ impl Room {
         world.route_built(&reply.finish(), from);
     }
 
-    /// Passes a request on between occupants; returns `false` if the stanza is no request.
+    /// Passes a request on between occupants; returns `false` if the stanza isn't a request.
     fn pass_request(&self, world: &mut World, stanza: Stanza<'_>, from: &Jid, asker: usize, asked: usize) -> bool {
         let (Some(sender), Some(target)) = (self.occupants.get(asker), self.occupants.get(asked)) else { return false };
         let own = sender.seats.iter().find(|seat| seat.jid == *from);

@@ -47,7 +47,7 @@ impl RoomRole {
     }
 
     /// Returns the role of an occupant whose affiliation has changed (§5.1.3): what was gained with
-    /// an affiliation is kept, except that a former admin is no moderator any more.
+    /// an affiliation is kept, except that a former admin isn't a moderator any more.
     pub(crate) fn after(self, before: Affiliation, now: Affiliation, is_moderated: bool) -> Self {
         let default = Self::on_entry(now, is_moderated);
         match () {

@@ -8,7 +8,7 @@ use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use serde::{Deserialize, Serialize};
 
-/// A piece of a room's work that is no stanza.
+/// A piece of a room's work other than a stanza.
 #[derive(Debug)]
 pub(super) struct RoomWork {
     /// The bare JID of the room.

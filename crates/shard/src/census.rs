@@ -14,7 +14,8 @@ use crate::attempts::AttemptTally;
 pub struct ShardCensus {
     /// The shards whose counts are summed.
     pub coverage: Coverage,
-    /// The counts that need a look at each session and room; `None` if they aren't requested.
+    /// The counts for which each session and room has to be visited; `None` if they aren't
+    /// requested.
     pub details: Option<CensusDetails>,
     /// Attempts to log in, and the sources that vouch for them.
     pub logins: LoginCensus,

@@ -157,7 +157,8 @@ impl Door {
         self.count(true)
     }
 
-    /// Returns the counts without those that need a look at each session: [`ShardCensus::details`].
+    /// Returns the counts without those for which each session has to be visited:
+    /// [`ShardCensus::details`].
     pub fn counts(&self) -> ShardCensus {
         self.count(false)
     }

@@ -152,8 +152,8 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Gives another home a client that has logged in, and what it has sent since. Returns whether
-    /// it still waits, which it doesn't.
+    /// Gives another home a client that has logged in, and everything that the client has sent
+    /// since. Returns `false`: the client no longer waits.
     fn log_in_there(&mut self, link: Link, home: Station, attach: Attach, since: &[u8]) -> bool {
         let key = self.key_of(link);
         if let Some(away) = self.away(link) {
@@ -168,8 +168,8 @@ impl<D: Driver> Shard<D> {
         false
     }
 
-    /// Lets a client that has logged in continue here, with what it has sent since. Returns whether
-    /// it still waits, which it doesn't.
+    /// Lets a client that has logged in continue here, with everything that it has sent since.
+    /// Returns `false`: the client no longer waits.
     fn log_in_here(&mut self, link: Link, attach: Attach, since: &[u8]) -> bool {
         let stream = attach.stream();
         let Attach { peer, is_websocket, mut carry, mut kept, .. } = attach;

@@ -126,7 +126,7 @@ impl Gate {
         Self { most, ..Self::default() }
     }
 
-    /// Returns the counts of tokens and names that were tried in vain on the web.
+    /// Returns the counts of failed attempts at tokens and names on the web.
     pub fn guesses(&self) -> &Guesses {
         &self.guesses
     }
@@ -153,7 +153,7 @@ impl Gate {
     /// guesses.
     ///
     /// # Errors
-    /// The bytes are no news of a gate.
+    /// The bytes aren't a gate's report.
     pub(crate) fn hear(
         &self,
         bytes: &[u8],

@@ -1,6 +1,6 @@
-//! Counts of tokens and names that were tried in vain on the web, so that nobody tries them by the
-//! thousand. They are in this crate since the nodes of a cluster tell each other of them, together
-//! with failed logins.
+//! Counts the failed attempts at tokens and names on the web, so that nobody tries thousands of
+//! them. The counts are in this crate because the nodes of a cluster report them to each other
+//! together with failed logins.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

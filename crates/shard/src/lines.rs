@@ -67,7 +67,7 @@ impl LineFrame {
     /// zeros stand for what it doesn't know.
     ///
     /// # Errors
-    /// The bytes are no such frame.
+    /// The bytes aren't such a frame.
     pub(crate) fn read(bytes: &[u8]) -> postcard::Result<Self> {
         postcard::from_bytes(bytes).or_else(|_| postcard::from_bytes(&[bytes, &[0; MISSING]].concat()))
     }

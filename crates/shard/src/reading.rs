@@ -22,7 +22,7 @@ pub(crate) enum Pass {
     Closed,
     /// We have ended the stream; further input is ignored.
     Over,
-    /// The input is no stream.
+    /// The input isn't a stream.
     Fault(Fault),
 }
 
@@ -205,7 +205,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Takes a second stream header, which is no XML within a stream (RFC 6120 §4.9.3.1).
+    /// Takes a second stream header, which isn't well-formed within a stream (RFC 6120 §4.9.3.1).
     pub(crate) fn opened_again(&mut self, link: Link, len: usize) -> (Pass, usize) {
         self.fail(link, &StreamError::BadFormat, Some("the stream is open already"));
         (Pass::Over, len)

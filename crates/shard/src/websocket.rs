@@ -167,7 +167,7 @@ impl<D: Driver> Shard<D> {
                 Ok(intake) => intake,
                 Err(fault) => return Pass::Fault(fault),
             },
-            // The message has part of an element, more than one, or text around it: it is no
+            // The message has part of an element, more than one, or text around it: it isn't a
             // document (RFC 7395 §3.3.3).
             Ok(_) => return Pass::Fault(Fault::NotWellFormed),
             Err(fault) => return Pass::Fault(fault),

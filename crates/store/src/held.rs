@@ -1,8 +1,8 @@
 //! A store that is slow or broken on demand, for tests of code that has to cope with that.
 //!
 //! [`HeldStores`] wraps other stores, usually [`Memory`](crate::memory::Memory). An operation
-//! reaches them when it is called, as always; only its completion is held back. So a test sees the
-//! effect of a slow disk: the order is fixed, the answer is late.
+//! reaches them when it is called, as it would without this wrapper; only its completion is held
+//! back. So a test sees the effect of a slow disk: the order is fixed, the answer is late.
 
 use crate::forward::{Forward, Owners};
 use crate::pending::{StoreCompleter, pending, ready};

@@ -1,7 +1,7 @@
 //! Keeps accounts, rosters, offline messages, archives, documents, last presence, nodes, rooms and
 //! a few settings.
 //!
-//! There is one small trait per concern, so that a caller names the ones that it needs and a test
+//! There is one small trait per concern, so that a caller names those that it needs and a test
 //! replaces one of them; [`Stores`] bundles all of them. [`sqlite::open`] keeps everything in one
 //! SQLite file, [`memory::Memory`] in this process; [`held::HeldStores`] simulates a slow or a
 //! broken store, [`shuffled::Shuffled`] one with several connections.

@@ -15,7 +15,7 @@ pub(crate) enum SaidItem<'a> {
     End,
 }
 
-/// Gives each item of `stream` to `each`. Input that is no item, which the server never writes,
+/// Gives each item of `stream` to `each`. Input that isn't an item, which the server never writes,
 /// ends it.
 pub(crate) fn items(stream: &[u8], mut each: impl FnMut(SaidItem<'_>)) {
     let mut rest = stream;

@@ -55,7 +55,7 @@ pub enum Frame<'a> {
 /// The reason why a connection can't go on (RFC 6455 §7.1.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameFault {
-    /// The bytes are no frames that a client may send.
+    /// The bytes aren't frames that a client may send.
     Protocol,
     /// Binary data, which XMPP has no use for (RFC 7395 §3.2).
     Unsupported,

@@ -43,8 +43,8 @@ impl WebShared {
     }
 
     /// Returns the answer for a page whose scripts log in over an XMPP stream. The rules for
-    /// streams hold there: this machine is no exception unless the operator's networks without TLS
-    /// include it.
+    /// streams hold there: this machine isn't an exception unless the operator's networks without
+    /// TLS include it.
     pub fn safety_of_streams<B>(&self, request: &Request<B>, origin: Origin) -> Safety {
         let settings = self.settings();
         let is_of = |network: &rookery_hub::Network| network.contains(origin.address.ip());

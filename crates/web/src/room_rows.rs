@@ -105,7 +105,7 @@ fn sorted(mut rows: Vec<RoomRow>, order: RoomOrder) -> Vec<RoomRow> {
     rows
 }
 
-/// The most rooms that are sorted, each of which costs a look at its archive.
+/// The most rooms that are sorted, since each one's archive has to be read for that.
 pub(crate) const MOST_SORTED: usize = 2000;
 /// The most rooms in memory whose sizes are asked for.
 const MOST_SIZES: usize = 20_000;

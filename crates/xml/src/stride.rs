@@ -100,7 +100,7 @@ fn below(b: u8, word: u64) -> u64 {
     word.wrapping_sub(LOW * u64::from(b))
 }
 
-/// Returns the number of bytes before the first one that is no lower-case letter.
+/// Returns the number of bytes before the first one that isn't a lower-case letter.
 #[inline(always)]
 fn not_lower_case(word: u64) -> usize {
     let from_a = (word | HIGH).wrapping_sub(LOW * u64::from(b'a'));

@@ -19,7 +19,7 @@ pub(crate) fn text(raw: &[u8]) -> Cow<'_, str> {
     unescape(raw, |b| (b == b'\r').then_some('\n'))
 }
 
-/// Returns the text of a CDATA section, in which `&` stands for itself.
+/// Returns the text of a CDATA section, in which `&` is an ordinary character.
 #[inline]
 pub(crate) fn cdata(raw: &[u8]) -> Cow<'_, str> {
     let text = utf8(raw);

@@ -219,7 +219,7 @@ pub(crate) fn foreign_prefixes(element: &[u8]) -> BTreeSet<&[u8]> {
     foreign
 }
 
-/// Returns the prefix that an attribute declares, which is empty for `xmlns`; `None` if it is no
+/// Returns the prefix that an attribute declares, which is empty for `xmlns`; `None` if it isn't a
 /// declaration.
 pub(crate) fn declared_prefix(buf: &[u8], name: QName) -> Option<&[u8]> {
     match prefix(buf, name) {

@@ -153,7 +153,8 @@ impl<'a> MulticastHeader<'a> {
     ///
     /// # Errors
     /// An informative address (for replies, or of the author) whose JID is invalid. A recipient
-    /// with a missing or invalid JID is no error of the header: see [`MulticastHeader::unusable`].
+    /// with a missing or invalid JID isn't an error of the header: see
+    /// [`MulticastHeader::unusable`].
     pub fn resolve(&mut self) -> Result<(), BadAddress> {
         for (at, address) in self.addresses.iter_mut().enumerate() {
             if !address.has_jid {

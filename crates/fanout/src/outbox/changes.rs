@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //!
-//! * If nobody keeps a copy, a push costs a look at one pointer.
+//! * If nobody keeps a copy, a push costs one test of a pointer.
 //! * A copy has the same stanzas in the same order as the outbox, except for later changes. Entries
 //!   after a changed place are written again under later numbers, so the order of the numbers is
 //!   the order in which the client gets the stanzas.

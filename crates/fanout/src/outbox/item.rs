@@ -23,7 +23,7 @@ pub enum To {
     /// The session's full JID, for a copy of another recipient's stanza that means nothing to
     /// anybody but this session: it is not given back when the session ends (XEP-0280).
     Copy,
-    /// No `to` at all: an element that is no stanza and concerns this stream alone, such as those
+    /// No `to` at all: an element that isn't a stanza and concerns this stream alone, such as those
     /// of stream management. It is neither counted nor given back.
     Nobody,
 }
@@ -76,7 +76,7 @@ pub(super) fn tells_event(packet: &Packet) -> bool {
 
 impl OutboxItem {
     /// Returns the stanza, for the party that gets it instead of a session that ends; `None` if
-    /// other code keeps it, or if it is no stanza.
+    /// other code keeps it, or if it isn't a stanza.
     #[inline]
     pub fn given_back(self) -> Option<Unsent> {
         let Self { packet, to, number, paced, .. } = self;
@@ -107,7 +107,7 @@ impl OutboxItem {
     }
 
     /// Returns whether its root relies on the namespace that a stream has declared: an element that
-    /// is no stanza has its own.
+    /// isn't a stanza has its own.
     fn declares(&self) -> bool {
         self.to != To::Nobody
     }

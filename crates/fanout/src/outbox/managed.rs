@@ -50,7 +50,7 @@ impl Outboxes {
         }));
     }
 
-    /// Appends an element that is no stanza, see [`To::Nobody`].
+    /// Appends an element that isn't a stanza, see [`To::Nobody`].
     pub fn push_element(&mut self, link: Link, packet: &Packet) {
         let Some(slot) = self.slots.get_mut(link) else { return };
         if slot.abandoned || slot.address.is_none() || slot.attention == Attention::Detached {

@@ -127,7 +127,7 @@ impl Speaker {
                     speaker.texts.pop_front();
                     speaker.send(doing);
                 }
-                // The service is no occupant any more, or has no voice.
+                // The service isn't an occupant any more, or has no voice.
                 (Kind::Message, StanzaType::Error) => speaker.wait(doing),
                 (Kind::Iq, StanzaType::Result) if speaker.seat == SpeakerSeat::Entering => speaker.begin(doing),
                 (Kind::Iq, StanzaType::Error) if speaker.seat == SpeakerSeat::Entering => speaker.wait(doing),

@@ -23,7 +23,7 @@ pub(super) fn read(context: &ServerContext, message: &[u8]) -> Result<ServerStep
     Ok(ServerStep::Bearer { token: token.to_owned(), wanted })
 }
 
-/// Returns the address in a GS2 header (RFC 5801 §4), if there is one; `None` if it is no header.
+/// Returns the address in a GS2 header (RFC 5801 §4), if there is one; `None` if it isn't a header.
 /// The mechanism knows no channel binding, so a client that binds has taken it for another.
 fn authzid(header: &str) -> Option<Option<String>> {
     let mut parts = header.split(',');

@@ -111,7 +111,7 @@ impl<T: Send + 'static> ToldCaller<T> {
 
     fn tell(self, failure: Option<StoreError>) {
         let answer = match (self.answer, failure) {
-            // The loss of the connection is no answer for the caller.
+            // The caller can't use the loss of a connection as an answer.
             (Some(Err(StoreError::Lost(_))), Some(error)) => Err(error),
             (Some(Err(error)), _) | (_, Some(error)) => Err(error),
             (Some(Ok(answer)), None) => Ok(answer),

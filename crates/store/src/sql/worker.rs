@@ -1,6 +1,6 @@
 //! The thread that owns a lane's connection and runs its queue in batches.
 //!
-//! A batch is a part of the queue that shares one transaction, and thereby one wait for the disk.
+//! A batch is a part of the queue that shares one transaction, and so one wait for the disk.
 //! Batches grow by themselves: all operations that were queued while the last commit waited for the
 //! disk are the next batch, up to a bound that keeps the wait short.
 //!

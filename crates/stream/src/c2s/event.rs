@@ -46,7 +46,7 @@ pub enum C2sEvent {
     /// alone. Answer: [`verified`](super::C2s::verified) with true, or
     /// [`store_failed`](super::C2s::store_failed).
     Anonymous {
-        /// The bare JID of the account, which nobody has ever had.
+        /// The bare JID of the account, which nobody else has ever had.
         account: Jid,
     },
     /// Find the account for which a token is valid (RFC 7628), and check whether it is the

@@ -61,7 +61,7 @@ impl C2s {
             self.client = client;
         }
         // The language is added to stanzas that the client sends without one of their own (§4.7.4):
-        // a text that is no valid tag mustn't make them long.
+        // a text that isn't a valid tag mustn't make them long.
         self.lang = header.lang.filter(|lang| lang.len() <= MAX_LANG);
         self.prefix = header.prefix.unwrap_or_default();
         self.prefixes = header.prefixes;

@@ -54,7 +54,7 @@ pub fn self_signed(domains: &[String], now: u64) -> Result<SelfSigned, SettingsE
     Ok(SelfSigned { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-/// An authority of one's own, for closed networks and tests.
+/// A private authority, for closed networks and tests.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     der: CertificateDer<'static>,

@@ -1,4 +1,4 @@
-//! Tests a server against a client in memory, and against bytes that are no TLS.
+//! Tests a server against a client in memory, and against bytes that aren't TLS.
 
 use std::sync::OnceLock;
 

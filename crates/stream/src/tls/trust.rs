@@ -232,7 +232,7 @@ impl Names {
     }
 
     /// Reads the names that a certificate claims, without any proof: for operators to look at.
-    /// Returns `None` if it is no certificate.
+    /// Returns `None` if it isn't a certificate.
     pub fn read_claims(der: &[u8]) -> Option<Self> {
         Self::read(der, 0)
     }

@@ -1,7 +1,7 @@
 //! The elements that frame a stream over WebSocket (RFC 7395 §3.3), and back.
 //!
 //! Every message is an XML document of its own: a stanza declares the namespace `jabber:client`,
-//! `<stream:features/>` declares its prefix, and the tags of the stream, which are no documents,
+//! `<stream:features/>` declares its prefix, and the tags of the stream, which aren't documents,
 //! become `<open/>` and `<close/>`.
 
 use rookery_xml::header::Header;

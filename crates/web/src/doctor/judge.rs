@@ -359,7 +359,7 @@ const OLDEST: Duration = Duration::from_secs(2);
 const STORE_SECONDS: f64 = 0.25;
 /// The share of a core from which on waiting grows faster than load.
 const BUSY: f64 = 0.8;
-/// The factor of load over the other shards that is no coincidence, from this share of a core on.
+/// The factor of load over the other shards that isn't a coincidence, from this share of a core on.
 const LOPSIDED: f64 = 3.0;
 const LOPSIDED_FROM: f64 = 0.3;
 /// The delay that users notice, in seconds.
@@ -372,7 +372,7 @@ const MANY_SESSIONS: usize = 1000;
 const SESSION_BYTES: u64 = 128 << 10;
 /// The number of servers that are named.
 const NAMED: usize = 5;
-/// The number of slow events in ten minutes that is no coincidence.
+/// The number of slow events in ten minutes that isn't a coincidence.
 const MANY_SLOW: usize = 20;
 /// The number of times in an hour that sessions are throttled.
 const MANY_THROTTLED: f64 = 100.0;

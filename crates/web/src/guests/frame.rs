@@ -84,7 +84,7 @@ pub struct GuestField<'a> {
     pub value: &'a str,
     /// True if it can't be changed.
     pub is_fixed: bool,
-    /// The least number of characters of a password; `None` if it is no password.
+    /// The least number of characters of a password; `None` if it isn't a password.
     pub least: Option<u64>,
 }
 

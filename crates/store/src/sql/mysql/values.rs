@@ -58,7 +58,7 @@ impl Row for MysqlRow<'_> {
             Wire::Bytes(digits) => std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()),
             _ => None,
         };
-        number.map(Some).ok_or_else(|| self.wrong(column, "it is no integer of 64 bits"))
+        number.map(Some).ok_or_else(|| self.wrong(column, "it isn't a 64-bit integer"))
     }
 
     fn text(&self, column: usize) -> Result<&str, StoreError> {

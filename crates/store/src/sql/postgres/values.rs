@@ -39,7 +39,7 @@ impl<'a> FromSql<'a> for Integer {
         Ok(Integer(match *type_ {
             Type::INT2 => i16::from_sql(type_, raw)?.into(),
             Type::INT4 => i32::from_sql(type_, raw)?.into(),
-            Type::NUMERIC => whole(raw).ok_or("a decimal number that is no integer of 64 bits")?,
+            Type::NUMERIC => whole(raw).ok_or("a decimal number that isn't a 64-bit integer")?,
             _ => i64::from_sql(type_, raw)?,
         }))
     }

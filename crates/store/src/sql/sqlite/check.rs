@@ -45,7 +45,7 @@ fn check_file(path: &Path, findings: &mut Vec<Finding>) -> Result<(), StoreError
     drop(driver);
     match check_writable(path) {
         Ok(()) => findings.push(note("the database can be written".into())),
-        // A server that writes a lot may hold it all the time, which is no fault of the file.
+        // A server that writes a lot may hold it all the time, which isn't a fault of the file.
         Err(error @ StoreError::Locked(_)) => {
             findings.push(Finding { severity: Severity::Warning, text: error.to_string() });
         }

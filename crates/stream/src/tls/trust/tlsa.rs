@@ -64,7 +64,7 @@ enum Selector {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprints {
     certificate: [Hashed; 2],
-    /// `None` if it is no certificate.
+    /// `None` if it isn't a certificate.
     key: Option<[Hashed; 2]>,
 }
 
