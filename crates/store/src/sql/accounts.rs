@@ -218,7 +218,7 @@ fn read_keys(row: &dyn Row) -> Result<Keys, StoreError> {
     let number = row.integer(0)?;
     let hash = Hash::ALL.into_iter().find(|hash| number_of(*hash) == number);
     Ok(Keys {
-        hash: hash.ok_or_else(|| row.corrupt(format!("{number} is no hash of SCRAM")))?,
+        hash: hash.ok_or_else(|| row.corrupt(format!("{number} isn't a hash of SCRAM")))?,
         iterations: row.integer(1)?.try_into().map_err(|_| row.corrupt("impossible SCRAM iterations".into()))?,
         salt: row.bytes(2)?.to_vec(),
         stored_key: row.bytes(3)?.to_vec(),

@@ -75,7 +75,7 @@ fn read(row: &dyn Row, token: &str) -> Result<Invitation, StoreError> {
     let purpose = match row.integer(1)? {
         ACCOUNT => Purpose::Account(localpart),
         PASSWORD => Purpose::Password,
-        other => return Err(row.corrupt(format!("{other} is no purpose of an invitation"))),
+        other => return Err(row.corrupt(format!("{other} isn't a purpose of an invitation"))),
     };
     let (token, domain, expires_ms) = (token.to_owned(), row.text(0)?.to_owned(), row.number(5)?);
     Ok(Invitation { token, domain, purpose, owner, expires_ms })

@@ -333,7 +333,7 @@ fn read_item(row: &dyn Row) -> Result<(u64, RosterItem), StoreError> {
 fn read_subscription(row: &dyn Row, column: usize) -> Result<Subscription, StoreError> {
     match row.integer(column)? {
         bits @ 0..=3 => Ok(Subscription::new(bits & 1 != 0, bits & 2 != 0)),
-        other => Err(row.corrupt(format!("{other} is no subscription"))),
+        other => Err(row.corrupt(format!("{other} isn't a subscription"))),
     }
 }
 

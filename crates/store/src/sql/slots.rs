@@ -77,7 +77,7 @@ fn read(row: &dyn Row, token: &str) -> Result<Slot, StoreError> {
         RESERVED => SlotStage::Reserved,
         FILLING => SlotStage::Filling,
         FILLED => SlotStage::Filled,
-        other => return Err(row.corrupt(format!("{other} is no stage of a slot"))),
+        other => return Err(row.corrupt(format!("{other} isn't a stage of a slot"))),
     };
     Ok(Slot {
         token: token.to_owned(),

@@ -18,7 +18,7 @@ impl Checked for MysqlDriver {
         let engines = "SELECT support FROM information_schema.engines WHERE engine = 'InnoDB'";
         let support = self.column(engines)?.concat();
         if support != "YES" && support != "DEFAULT" {
-            reasons.push("it has no InnoDB, without which nothing is written whole or not at all".into());
+            reasons.push("it has no InnoDB, without which writes aren't atomic".into());
         }
         let packet: u64 = self.setting("max_allowed_packet")?.parse().unwrap_or_default();
         if packet < LEAST_PACKET {

@@ -20,7 +20,7 @@ pub(super) fn read_subscription(row: &dyn Row, column: usize) -> Result<NodeSubs
 pub(super) fn read_affiliation(row: &dyn Row, column: usize) -> Result<NodeAffiliation, StoreError> {
     let number = row.integer(column)?;
     let found = NodeAffiliation::ALL.into_iter().find(|affiliation| number_of(*affiliation) == number);
-    found.ok_or_else(|| row.corrupt(format!("{number} is no affiliation")))
+    found.ok_or_else(|| row.corrupt(format!("{number} isn't an affiliation")))
 }
 
 /// Reads an affiliation, which is 0 where the row of a join is missing.
