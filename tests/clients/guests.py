@@ -132,7 +132,7 @@ async def a_forgotten_password_is_set_on_a_page():
         assert page.status == 422 and "not the same" in page.text, page
         answer = browser.post(f"/reset/{token}", {"password": "geheim12", "again": "geheim12", "name": "mallory"})
         assert answer.status == 303 and answer.headers["location"].endswith("account=alice%40localhost&about=password"), answer
-        assert "Your new password counts" in browser.get(answer.headers["location"]).text
+        assert "Your new password is set" in browser.get(answer.headers["location"]).text
         await alice.until(lambda: alice.seen["disconnected"])
         await is_refused(server, "alice@localhost", "secret", "not-authorized")
         async with Person(server, "alice@localhost", "geheim12"):

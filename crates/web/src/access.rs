@@ -41,7 +41,7 @@ impl Ward<'_> {
         }
         match origin.way {
             RequestWay::Direct | RequestWay::Told => {}
-            RequestWay::Untrusted => return Err("this came by a proxy that is not trusted; see trusted_proxies"),
+            RequestWay::Untrusted => return Err("this came through a proxy that isn't trusted; see trusted_proxies"),
             RequestWay::Silent => {
                 return Err(
                     "this came from a trusted proxy that doesn't say for whom: it has to set X-Forwarded-For to \

@@ -48,7 +48,7 @@ pub const BOUNDS: &[Bound] = &[
     Bound::on("the time for one", Per::Stanza, Most::Fixed(form::PATIENCE.as_secs()), Unit::Seconds)
         .or("it is refused, and the connection closed"),
     Bound::on(
-        "links of invitations, and names for new accounts, that are tried in vain within ten minutes",
+        "failed attempts at links of invitations, and at names for new accounts, within ten minutes",
         Per::Address,
         Most::Fixed(rookery_shard::guesses::MOST as u64),
         Unit::Number,

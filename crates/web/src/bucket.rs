@@ -107,7 +107,7 @@ impl UploadBucket {
                 let read = self.read(PROBE, 0, PROBE.len() as u64).await?.ok_or(io::ErrorKind::NotFound)?;
                 let is_same = read.collect().await?.to_bytes() == PROBE.as_bytes();
                 self.remove(PROBE).await?;
-                if is_same { Ok(()) } else { Err(io::Error::other("what was written is read back differently")) }
+                if is_same { Ok(()) } else { Err(io::Error::other("what was read back differs from what was written")) }
             })
             .await
         });

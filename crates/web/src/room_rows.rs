@@ -2,8 +2,8 @@
 //! the time of the last message.
 //!
 //! The directory of rooms knows neither, so that activity in rooms costs it nothing. The sizes come
-//! from the rooms in memory, the times from the archives: one look at an index for each room of a
-//! list.
+//! from the rooms in memory, the times from the archives, by one look-up in an index for each room
+//! of a list.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

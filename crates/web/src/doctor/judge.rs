@@ -1,4 +1,4 @@
-//! Assesses the facts about the running server. Every threshold has its reason beside it.
+//! Assesses the facts about the running server. Every threshold is explained where it is defined.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

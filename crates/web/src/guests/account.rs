@@ -153,7 +153,7 @@ const HOUR_MS: u64 = 3_600_000;
 
 /// These bounds, for the page of limits.
 pub const BOUNDS: &[Bound] =
-    &[Bound::on("files of one's own data in an hour", Per::Account, Most::Fixed(MOST_FILES as u64), Unit::Number)
+    &[Bound::on("exports of an account's data in an hour", Per::Account, Most::Fixed(MOST_FILES as u64), Unit::Number)
         .or("the page says so")];
 
 #[cfg(test)]

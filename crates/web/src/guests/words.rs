@@ -143,7 +143,7 @@ words! {
         "Das ist deine Adresse. Mit ihr meldest du dich an, und an sie schreiben dir andere.",
         "Voici votre adresse. Elle sert à vous connecter, et les autres vous y écrivent.",
         "Esta es tu dirección. Con ella entras, y a ella te escriben los demás.";
-    set_title: "Your new password counts", "Dein neues Passwort gilt", "Votre nouveau mot de passe est enregistré", "Tu contraseña nueva ya vale";
+    set_title: "Your new password is set", "Dein neues Passwort gilt", "Votre nouveau mot de passe est enregistré", "Tu contraseña nueva ya vale";
     set_text:
         "Log in with it again on your devices.",
         "Melde dich auf deinen Geräten damit neu an.",
