@@ -27,7 +27,7 @@ fn denied_servers_are_refused_in_both_directions() {
 }
 
 /// Of two domains of one server only one federates: the other's users are told, and so are those
-/// who write to them; both are neighbours as ever.
+/// who write to them; both still reach each other.
 #[test]
 fn a_domain_that_does_not_federate_is_apart_from_its_neighbour() {
     let internet = Internet::default();

@@ -134,7 +134,7 @@ fn a_failing_store_is_told_to_the_sender() {
     assert_eq!(stage.world.counters.store_errors, 2);
 }
 
-/// Messages that come while older ones are on their way out of the store wait behind them.
+/// Messages that come while older ones are being read from the store wait behind them.
 #[test]
 fn nothing_overtakes() {
     let (stage, held) = ModuleStage::with_held_store(|_| {});

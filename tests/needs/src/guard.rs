@@ -18,7 +18,7 @@ pub(super) fn folder(name: &str) -> PathBuf {
 /// Creates a folder of this name that only this user can read, and returns it.
 pub(super) fn make(folder: &Path) -> PathBuf {
     std::fs::create_dir(folder).expect("a temporary folder");
-    std::fs::set_permissions(folder, Permissions::from_mode(0o700)).expect("a folder of one's own");
+    std::fs::set_permissions(folder, Permissions::from_mode(0o700)).expect("a private folder");
     folder.to_owned()
 }
 

@@ -68,7 +68,7 @@ impl Postgres {
     fn write(&self, name: &str, text: &str) {
         let file = self.folder.join(name);
         std::fs::write(&file, text).expect("a file");
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("a file of one's own");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("a private file");
         if let Some((user, group)) = user().expect("the list of users") {
             chown(&file, Some(user), Some(group)).expect("a file of PostgreSQL's user");
         }

@@ -40,7 +40,8 @@ pub(crate) fn load(c: &mut dyn SqlConnection, room: JidRef<'_>) -> Result<Option
     document.of_users = all(c, OF_USERS, &[SqlValue::Integer(id)], |row| Ok((row.jid(0)?, row.bytes(1)?.to_vec())))?;
     let affiliations = all(c, AFFILIATIONS, &[SqlValue::Integer(id)], |row| {
         let number = row.integer(1)?;
-        let affiliation = affiliation_of(number).ok_or_else(|| row.corrupt(format!("{number} isn't an affiliation")))?;
+        let affiliation =
+            affiliation_of(number).ok_or_else(|| row.corrupt(format!("{number} isn't an affiliation")))?;
         let optional = |column| Ok::<_, StoreError>(row.optional_text(column)?.map(str::to_owned));
         Ok(Affiliated { user: row.jid(0)?, affiliation, nick: optional(2)?, reason: optional(3)? })
     })?;

@@ -36,8 +36,7 @@ fn edit(random: &mut DifferentialRandom, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Adds a nasty attribute where one may stand: such edits are the ones that come close to being
-/// accepted.
+/// Adds a nasty attribute where one may stand: such edits come close to being accepted.
 fn attribute(random: &mut DifferentialRandom, bytes: &mut Vec<u8>) {
     let tags: Vec<usize> = (1..bytes.len()).filter(|&at| bytes[at - 1] == b'<' && bytes[at] != b'/').collect();
     let Some(at) = tags.get(random.below(tags.len())) else { return };
