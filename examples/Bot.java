@@ -1,10 +1,12 @@
-// A bot in Java, over Smack: an account that answers messages, and speaks in rooms when it is spoken to.
+// A bot in Java, over Smack: an account that replies to messages, and speaks in rooms when it is
+// spoken to.
 //
 //     rookery user add clock@localhost
 //     PASSWORD=… java -cp 'jars/*' Bot.java clock@localhost garden@conference.localhost
 //
-// It says what time it is. `jars` is a folder with Smack 4.5 (smack-tcp, smack-im, smack-extensions and smack-java11) and what that needs;
-// `mvn dependency:copy-dependencies` with tests/smack/pom.xml fills one. HOST and PORT name the server where DNS doesn't; Java trusts the
+// It tells the time. `jars` is a folder with Smack 4.5 (smack-tcp, smack-im, smack-extensions and
+// smack-java11) and its dependencies; `mvn dependency:copy-dependencies` with tests/smack/pom.xml
+// fills one. HOST and PORT are needed if the server can't be found by its domain; Java trusts the
 // certificates in the file that -Djavax.net.ssl.trustStore names.
 
 import java.time.LocalTime;

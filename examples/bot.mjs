@@ -1,11 +1,13 @@
-// A bot in JavaScript, over a WebSocket: an account that answers messages, and speaks in rooms when it is spoken to.
+// A bot in JavaScript, over a WebSocket: an account that replies to messages, and speaks in rooms
+// when it is spoken to.
 //
 //     npm install @xmpp/client ws
 //     rookery user add clock@localhost
 //     PASSWORD=… node bot.mjs clock@localhost garden@conference.localhost
 //
-// It says what time it is. SERVICE is the address of the server's WebSocket, by default wss://DOMAIN/ws. Node trusts the certificates in
-// the file that NODE_EXTRA_CA_CERTS names besides its own, such as the data folder's certs/self-signed.pem.
+// It tells the time. SERVICE is the address of the server's WebSocket, by default wss://DOMAIN/ws.
+// In addition to its own certificates, Node trusts those in the file that NODE_EXTRA_CA_CERTS names,
+// such as the data folder's certs/self-signed.pem.
 
 import { client, jid, xml } from "@xmpp/client";
 import { WebSocket } from "ws";
