@@ -6,8 +6,8 @@
 //     PASSWORD=… node bot.mjs clock@localhost garden@conference.localhost
 //
 // It tells the time. SERVICE is the address of the server's WebSocket, by default wss://DOMAIN/ws.
-// In addition to its own certificates, Node trusts those in the file that NODE_EXTRA_CA_CERTS names,
-// such as the data folder's certs/self-signed.pem.
+// In addition to its own certificates, Node trusts those in the file that NODE_EXTRA_CA_CERTS
+// names, such as the data folder's certs/self-signed.pem.
 
 import { client, jid, xml } from "@xmpp/client";
 import { WebSocket } from "ws";

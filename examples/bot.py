@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A bot: an account that answers messages, and speaks in a room when it is spoken to.
+"""A bot: an account that replies to messages, and speaks in rooms when it is spoken to.
 
     pip install slixmpp
     rookery user add clock@localhost
     PASSWORD=… examples/bot.py clock@localhost garden@conference.localhost
 
-It says what time it is. HOST and PORT name the server where DNS doesn't; CA is a file with the
-certificate to trust, such as the data folder's certs/self-signed.pem.
+It tells the time. HOST and PORT are needed if the server can't be found by its domain; CA is a file
+with the certificate to trust, such as the data folder's certs/self-signed.pem.
 """
 
 import asyncio

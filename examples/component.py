@@ -10,8 +10,8 @@ with this in rookery.toml:
     [component."dice.localhost"]
     secret = "…"
 
-Each address below the name is a die: a message to 6@dice.localhost is answered with a number from 1
-to 6.
+Each address below the name is a die: a message to 6@dice.localhost gets a number in reply from
+1 to 6.
 """
 
 import asyncio
