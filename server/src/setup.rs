@@ -202,8 +202,8 @@ fn dns_words(wishes: &SetupWishes, plan: &SetupPlan, wanted: &[records::DnsRecor
     }
     if plan.addresses.is_empty() {
         text.push_str(
-            "\n  This machine has no public address of its own, so it is behind a router: forward the ports below to it, and\n  \
-             give the router's address with --address, and put it into the records.\n",
+            "\n  This machine has no public address of its own, so it is behind a router: forward the ports below to it.\n  \
+             The records need the router's address; with --address, this command puts it into them.\n",
         );
     }
     let _ = writeln!(text, "\nPorts to open in a firewall (TCP): {}", plan.ports_words());

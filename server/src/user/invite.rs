@@ -111,11 +111,11 @@ fn tell(invitation: &Invitation, shown: ShownAs, config: &ServerConfig) -> Resul
     match page {
         Some(page) => {
             say(&format!("{page}\n"));
-            eprintln!("works once, until {until}; {link} is the same for an XMPP client");
+            eprintln!("works once, until {until}; in an XMPP client, open {link}");
         }
         None => {
             say(&format!("{link}\n"));
-            eprintln!("good once, until {until}");
+            eprintln!("works once, until {until}");
         }
     }
     Ok(())

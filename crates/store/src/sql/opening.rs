@@ -249,7 +249,7 @@ fn look<E: Openable>(
     findings.push(finding::schema(version, migrate::last_version(&driver)));
     if version > 0 {
         let accounts = driver.column(COUNT_ACCOUNTS)?.concat();
-        findings.push(Finding { severity: Severity::Note, text: format!("{accounts} accounts") });
+        findings.push(Finding { severity: Severity::Note, text: format!("accounts: {accounts}") });
         findings.extend(partitions(driver.parts()?.len(), wanted.months));
     }
     findings.push(distance(wanted.connections, || driver.ping())?);

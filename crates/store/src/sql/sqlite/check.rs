@@ -40,7 +40,7 @@ fn check_file(path: &Path, findings: &mut Vec<Finding>) -> Result<(), StoreError
     check_integrity(&mut driver, findings)?;
     if version > 0 {
         let accounts = one(&mut driver, crate::sql::statements::COUNT_ACCOUNTS, &[], |row| row.integer(0))?;
-        findings.push(note(format!("{} accounts", accounts.unwrap_or_default())));
+        findings.push(note(format!("accounts: {}", accounts.unwrap_or_default())));
     }
     drop(driver);
     match check_writable(path) {
