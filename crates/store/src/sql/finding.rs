@@ -48,6 +48,10 @@ pub(crate) fn for_error(error: &StoreError) -> Finding {
 
 /// Returns the finding about the version of the schema.
 pub(crate) fn schema(found: i64, known: i64) -> Finding {
+    if found == 0 {
+        let text = format!("the database is empty; the server will create schema version {known}");
+        return Finding { severity: Severity::Note, text };
+    }
     let more = match found.cmp(&known) {
         Ordering::Less => format!("; the server will update it to {known}"),
         Ordering::Equal => String::new(),
