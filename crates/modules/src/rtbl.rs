@@ -202,7 +202,12 @@ fn subscribe(world: &mut World, domain: &str, list: ListSource) {
             world.state::<Lists>().change(&list, |hashes| *hashes = found.collect());
         }
         other => {
-            warn!(service = %list.service, node = list.node, ?other, "a block list for rooms can't be fetched");
+            let reason = match &other {
+                Answer::Result(_) => "an empty reply",
+                Answer::Error { condition, .. } => condition,
+                Answer::Nothing => "no reply",
+            };
+            warn!(service = %list.service, node = list.node, reason, "a block list for rooms can't be fetched; trying again later");
             world.after(RETRY_MS, move |world| {
                 // The operator may have removed the list from the configuration meanwhile.
                 if world.state::<Lists>().has(&list) {
