@@ -25,8 +25,14 @@ impl Room {
         };
         let request = request(packet);
         let outcome = match (self.occupant_of(from), request) {
-            (Some(at), request) if self.is_nick(at, to) => self.shows(world, at, packet, from, request),
-            (Some(at), _) => self.change_nick(world, at, packet, from, to, &key),
+            (Some(at), request) => {
+                let again = if request.is_some() { self.occupants.len() + self.history.len() } else { 0 };
+                let outcome = match self.is_nick(at, to) {
+                    true => self.shows(world, at, packet, from, again),
+                    false => self.change_nick(world, at, packet, (from, to, &key), again),
+                };
+                outcome.map(|()| self.tell_all_again(world, at, packet, from, request))
+            }
             (None, Some(request)) => self.enter(world, packet, from, to, &key, &request),
             (None, None) => {
                 not_in_the_room(world, from, to);
@@ -38,23 +44,25 @@ impl Room {
         }
     }
 
-    /// Takes an occupant's presence. A client that enters twice has lost its state, and gets
-    /// everything again (§17.3).
+    /// Takes an occupant's presence, after which the occupant gets `again` stanzas of the past.
     fn shows(
         &mut self,
         world: &mut World,
         at: usize,
         packet: &Packet,
         from: &Jid,
-        request: Option<Element>,
+        again: usize,
     ) -> Result<(), StanzaError> {
-        let again = if request.is_some() { self.occupants.len() + self.history.len() } else { 0 };
         self.may_stir(world, at, self.hearers(at) + again)?;
         self.update(world, at, packet, from);
-        if let Some(request) = request {
-            self.welcome(world, at, from, packet.id().as_deref(), &[], WantedHistory::read(&request, world.time()));
-        }
         Ok(())
+    }
+
+    /// Sends everything again to a client that enters twice, under whatever nick: it has lost its
+    /// state (§17.3), as one has whose session ended before the room knew of it.
+    fn tell_all_again(&mut self, world: &mut World, at: usize, packet: &Packet, from: &Jid, request: Option<Element>) {
+        let Some(request) = request else { return };
+        self.welcome(world, at, from, packet.id().as_deref(), &[], WantedHistory::read(&request, world.time()));
     }
 
     /// Returns the number of sessions that may get an occupant's presence.

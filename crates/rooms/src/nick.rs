@@ -30,22 +30,22 @@ impl Room {
         self.announce(world, at, &shown);
     }
 
-    /// Gives an occupant another nick, with all its sessions.
+    /// Gives an occupant another nick, with all its sessions. One of these, `from`, gets `again`
+    /// stanzas of the past afterwards.
     pub(crate) fn change_nick(
         &mut self,
         world: &mut World,
         at: usize,
         packet: &Packet,
-        from: &Jid,
-        to: JidRef<'_>,
-        key: &str,
+        (from, to, key): (&Jid, JidRef<'_>, &str),
+        again: usize,
     ) -> Result<(), StanzaError> {
         self.may_have_nick(to, from, key)?;
         if self.nicks.get(key).is_some_and(|&holder| holder != at) {
             // The same account has that nick, too: two occupants don't become one.
             return Err(rookery_stream::error::Condition::Conflict.into());
         }
-        self.may_stir(world, at, 2 * self.hearers(at))?;
+        self.may_stir(world, at, 2 * self.hearers(at) + again)?;
         let nick = to.resource().unwrap_or_default();
         self.announce(
             world,

@@ -251,6 +251,20 @@ fn who_enters_twice_gets_everything_again() {
     s.wiccarocks.expect_nothing();
 }
 
+/// A client whose session ended before the room knew of that may choose another nick: it gets all
+/// that a newcomer gets, and others see a change of its nick.
+#[test]
+fn who_enters_again_under_another_nick_gets_everything_again() {
+    let mut s = RoomScene::open_scene().all_in();
+    join(&mut s.hag, "hecate");
+    let found = take_stanzas(&mut s.hag);
+    for wanted in ["firstwitch presence", "secondwitch presence", "hecate presence"] {
+        assert!(found.iter().any(|line| line.starts_with(wanted)), "{wanted}: {found:?}");
+    }
+    let seen = take_stanzas(&mut s.crone);
+    assert_eq!(seen.len(), 2, "{seen:?}");
+}
+
 /// RFC 6120 §10.1: the stanzas for a newcomer to a room don't overtake stanzas that already wait
 /// for the newcomer's account.
 #[test]
