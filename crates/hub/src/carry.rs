@@ -46,6 +46,7 @@ impl World {
         if !self.is_detached(link) {
             let left_ms = self.managed_session(link).map_or(0, |managed| u64::from(managed.seconds) * 1000);
             self.outboxes.detach(link);
+            self.expect_repetitions_later(session);
             self.expect_back(session, left_ms);
             if let Some(found) = self.session_mut(session) {
                 found.is_uncalled = true;

@@ -71,8 +71,8 @@ pub(crate) struct ShardJournal {
     /// Sessions that continue from a journal, and whose clients haven't come back yet.
     pub(crate) recovered: Set<SessionRef>,
     /// Recovered sessions whose clients have just come back, and repeat their unacknowledged
-    /// stanzas.
-    pub(crate) repeating: Set<SessionRef>,
+    /// stanzas, each with the time until which they do.
+    pub(crate) repeating: Map<SessionRef, u64>,
     /// The numbers of the connections that sessions have on other nodes, or had last.
     pub(crate) lines: Map<SessionRef, u64>,
 }

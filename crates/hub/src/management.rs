@@ -331,6 +331,7 @@ impl World {
             )
         });
         self.outboxes.detach(link);
+        self.expect_repetitions_later(session);
         if let Some(packet) = self.outboxes.newest_urgent(link) {
             self.call_unattended(&packet, link);
         }

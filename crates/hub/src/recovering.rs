@@ -94,25 +94,43 @@ impl World {
     /// Notes the number of stanzas that a client which resumes its session says it has
     /// handled.
     pub(crate) fn recount(&mut self, link: Link, h: u32) {
-        if self.is_recovered(link)
-            && let Some(session) = self.reference(link)
-        {
-            self.expect_repetitions(session);
+        let Some(session) = self.reference(link) else { return };
+        if self.is_recovered(link) {
             self.outboxes.recount(link, h);
             // Waiting stanzas are sent from now on.
             self.outboxes.note(link);
+        } else if !self.may_repeat(link) {
+            return;
         }
+        self.expect_repetitions(session);
     }
 
     /// Notes that the client of a session that continues from a journal is back: its first stanzas
     /// may be repetitions.
     pub(crate) fn expect_repetitions(&mut self, session: SessionRef) {
+        let until_ms = self.clock.now_ms + REPEATING_MS;
         self.people.journal.iter_mut().for_each(|journal| {
             journal.recovered.remove(&session);
-            journal.repeating.insert(session);
+            journal.repeating.insert(session, until_ms);
         });
         self.after(REPEATING_MS, move |world| {
-            world.people.journal.iter_mut().for_each(|journal| _ = journal.repeating.remove(&session));
+            let now_ms = world.clock.now_ms;
+            let repeating = world.people.journal.iter_mut().map(|journal| &mut journal.repeating);
+            repeating.for_each(|repeating| {
+                if repeating.get(&session).is_some_and(|until_ms| *until_ms <= now_ms) {
+                    repeating.remove(&session);
+                }
+            });
+        });
+    }
+
+    /// Notes that the client of a session has lost its connection. If it had just come back, it may
+    /// not have learned of that, and repeats its stanzas when it comes the next time.
+    pub(crate) fn expect_repetitions_later(&mut self, session: SessionRef) {
+        self.people.journal.iter_mut().for_each(|journal| {
+            if journal.repeating.remove(&session).is_some() {
+                journal.recovered.insert(session);
+            }
         });
     }
 
@@ -121,16 +139,14 @@ impl World {
         let Some(journal) = self.people.journal.as_ref().filter(|journal| !journal.repeating.is_empty()) else {
             return false;
         };
-        self.reference(link).is_some_and(|session| journal.repeating.contains(&session))
+        self.reference(link).is_some_and(|session| journal.repeating.contains_key(&session))
     }
 
     /// Forgets that a session continued from a journal: it has ended.
     pub(crate) fn forget_recovered(&mut self, link: Link) {
-        if self.is_recovered(link)
-            && let Some(session) = self.reference(link)
-        {
-            self.people.journal.iter_mut().for_each(|journal| _ = journal.recovered.remove(&session));
-        }
+        let Some((session, journal)) = self.reference(link).zip(self.people.journal.as_mut()) else { return };
+        journal.recovered.remove(&session);
+        journal.repeating.remove(&session);
     }
 }
 

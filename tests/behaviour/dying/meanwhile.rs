@@ -5,7 +5,7 @@ use rookery_hub::Value;
 use rookery_jid::Jid;
 use rookery_testkit::{Client, Config, Security, Server, befriend};
 
-use super::{WRITTEN_MS, at, nodes};
+use super::{WRITTEN_MS, at, back, ids, kill, nodes};
 use crate::pubsub::pep::{TUNE, wants};
 
 /// Logs in with another resource of a user, at a shard.
@@ -184,4 +184,32 @@ fn what_comes_before_the_client_is_back_survives_another_death() {
     server.bury(2);
     let (mut juliet, _) = super::back(&server, &jid, &id, 0, 1);
     assert_eq!(juliet.bodies(), ["one"]);
+}
+
+/// The client's connection breaks again before the client learns that it has its session back. The
+/// session may move before it comes the next time.
+#[test]
+fn what_is_said_again_after_a_return_that_was_in_vain_has_the_same_id() {
+    for moves in [false, true] {
+        let server = Server::with(Config { shards: 6, nodes: 3, ..Config::default() });
+        let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+        let id = juliet.enable();
+        let jid = juliet.jid.clone().expect("bound");
+        let text = format!("<message type='chat' id='m1' to='{jid}'><body>to myself</body></message>");
+        juliet.send(&text);
+        let first = ids(&mut juliet);
+        assert_eq!(first.len(), 1);
+        kill(&server);
+        let home = server.home_of(jid.local().expect("a name")) / 2;
+        let (mut in_vain, handled) = back(&server, &jid, &id, 2 * home, 1);
+        assert_eq!(handled, 0);
+        in_vain.vanish();
+        match moves {
+            true => server.remove(home),
+            false => server.advance(60_000),
+        }
+        let (mut juliet, _) = back(&server, &jid, &id, server.home_of(jid.local().expect("a name")), 1);
+        juliet.send(&text);
+        assert_eq!(ids(&mut juliet), first, "moves: {moves}");
+    }
 }
