@@ -336,11 +336,20 @@ impl World {
         let user = self.session_at(link).and_then(|session| self.people.users.get(session.user as usize));
         let mut others = user.into_iter().flat_map(|user| &user.links).filter(|&&other| other != link);
         others.any(|&other| {
-            self.session_at(other).is_some_and(|found| {
-                found.takes_messages() && found.reachable_since <= unsent.number
-                    || self.outboxes.holds(other, &unsent.packet)
-            })
+            self.reachable_since(other).is_some_and(|since| since <= unsent.number)
+                || self.session_at(other).is_some() && self.outboxes.holds(other, &unsent.packet)
         })
+    }
+
+    /// Returns the number in the order of stanzas from which a session has accepted messages to the
+    /// bare JID; `None` if it doesn't accept any. One that returns from another process, and isn't
+    /// available again yet, has got its stanzas there.
+    fn reachable_since(&self, link: Link) -> Option<u64> {
+        let found = self.session_at(link)?;
+        match self.people.returning.session(SessionRef { link, serial: found.serial }) {
+            Some(back) => (back.takes_messages() && !found.ending).then_some(back.shown.reachable_since),
+            None => found.takes_messages().then_some(found.reachable_since),
+        }
     }
 
     fn forget_user(&mut self, at: u32) {

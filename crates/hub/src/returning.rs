@@ -64,6 +64,14 @@ pub(crate) struct Back {
     pub(crate) ends: bool,
 }
 
+impl Back {
+    /// Returns whether messages to the bare JID went to this resource, and will again (RFC 6121
+    /// §8.5.2.1.1).
+    pub(crate) fn takes_messages(&self) -> bool {
+        !self.ends && self.shown.presence.is_some() && self.shown.priority >= 0
+    }
+}
+
 impl Returning {
     /// Returns the state that a session is to get back.
     pub(crate) fn session(&self, session: SessionRef) -> Option<&Back> {

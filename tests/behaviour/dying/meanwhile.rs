@@ -3,9 +3,11 @@
 
 use rookery_hub::Value;
 use rookery_jid::Jid;
+use rookery_store::held::HeldStores;
+use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Security, Server, befriend};
 
-use super::{WRITTEN_MS, at, back, ids, kill, nodes};
+use super::{WRITTEN_MS, at, back, ids, kill, nodes, say};
 use crate::pubsub::pep::{TUNE, wants};
 
 /// Logs in with another resource of a user, at a shard.
@@ -212,4 +214,37 @@ fn what_is_said_again_after_a_return_that_was_in_vain_has_the_same_id() {
         juliet.send(&text);
         assert_eq!(ids(&mut juliet), first, "moves: {moves}");
     }
+}
+
+/// The store is slow to tell the new home about the account, whose other resource is bound by a new
+/// session meanwhile.
+#[test]
+fn what_a_returning_session_has_got_is_not_given_back_to_it() {
+    let held = HeldStores::new(Memory::stores());
+    held.set_flowing(true);
+    let server = Server::with(Config { shards: 4, nodes: 2, stores: held.stores(), ..Config::default() });
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut phone = at(&server, "juliet", 2, 2, "phone");
+    let mut desk = another(&server, &phone, 2, "desk");
+    phone.all();
+    desk.all();
+    let (jid, id) = (desk.jid.clone().expect("bound"), desk.enable());
+    phone.enable();
+    phone.vanish();
+    romeo.send(&say(phone.bare(), "both"));
+    romeo.pump();
+    assert_eq!(desk.bodies(), ["both"]);
+    desk.send("<a xmlns='urn:xmpp:sm:3' h='1'/>");
+    desk.pump();
+    server.advance(WRITTEN_MS);
+    held.set_flowing(false);
+    kill(&server);
+    held.set_flowing(true);
+    let mut phone = server.connect_at(0);
+    phone.log_in(&jid.to_bare(), Security::Plain);
+    phone.bind("phone");
+    held.release_all();
+    server.settle();
+    let (mut desk, _) = back(&server, &jid, &id, 0, 1);
+    assert_eq!(desk.bodies(), [""; 0]);
 }
