@@ -30,7 +30,7 @@ use rookery_testkit::wire::Item;
 use rookery_xml::{Element, ns};
 
 use crate::book::Book;
-use crate::plan::{DevicePlan, LoginWay};
+use crate::plan::{DevicePlan, LoginWay, PlannedLogin};
 
 use line::DeviceLine;
 
@@ -393,6 +393,7 @@ impl UserDevice {
         if matches!(self.stage, DeviceStage::Authenticating(_) | DeviceStage::Presented) {
             self.broken_off.insert(self.node);
         }
+        self.lose_unheard_session(book);
         self.stage = DeviceStage::Gone;
         book.note(format_args!("{} has no connection", self.full()));
         if let Some(session) = self.session {
@@ -401,6 +402,23 @@ impl UserDevice {
         if self.managed.as_ref().is_none_or(|managed| managed.id.is_none()) {
             self.end_session(book);
         }
+    }
+
+    /// Records the end of a session that the server may have begun although the client never heard
+    /// of it: without stream management, whatever was sent to its full JID meanwhile is lost with
+    /// the connection, and no journal has a session that can't be resumed.
+    fn lose_unheard_session(&self, book: &mut Book) {
+        let counts = match self.stage {
+            DeviceStage::Binding(_) => false,
+            DeviceStage::Authenticating(_) | DeviceStage::Presented if self.plan.login == PlannedLogin::Bind2 => {
+                self.plan.is_managed
+            }
+            _ => return,
+        };
+        let session = book.open(self.index, self.plan.account, counts);
+        let session = &mut book.sessions[session];
+        (session.is_over, session.was_cut) = (true, true);
+        session.is_leaky = !counts || !self.plan.resumes && book.node_deaths > 0;
     }
 
     /// Records that the occupants of the rooms that it is in, or enters, change.
