@@ -113,6 +113,8 @@ pub struct UserDevice {
     /// The nodes at which its logins broke off before it knew their outcome. Such a node may still
     /// issue a token afterwards, which replaces the one from another node.
     broken_off: BTreeSet<usize>,
+    /// The connections that it has abandoned and that the server may still believe in.
+    abandoned: Vec<DeviceLine>,
     /// True if its account is gone, so that it must create the account again before it logs in.
     registers: bool,
 }
@@ -226,6 +228,7 @@ impl UserDevice {
             token: None,
             token_node: 0,
             broken_off: BTreeSet::new(),
+            abandoned: Vec::new(),
             registers: false,
         }
     }
@@ -325,9 +328,16 @@ impl UserDevice {
 
     /// Changes to another network: its old connection stays open, and the server isn't told.
     pub fn walk_away(&mut self, book: &mut Book) {
-        if self.line.take().is_some() {
+        if let Some(line) = self.line.take() {
+            self.abandoned.push(line);
             self.lose(book);
         }
+    }
+
+    /// Resets the connections that it has abandoned, as the server's system does in the end, which
+    /// probes silent ones.
+    pub fn reset_abandoned(&mut self) {
+        self.abandoned.drain(..).for_each(|line| line.reset());
     }
 
     /// Closes its stream in good order (RFC 6120 §4.4).

@@ -388,6 +388,7 @@ fn disperse(run: &mut SimulatedRun) {
     run.book.note(format_args!("-- everybody goes"));
     for device in &mut run.devices {
         device.close(&mut run.book);
+        device.reset_abandoned();
     }
     run.settle();
     run.peer.iter_mut().for_each(|peer| peer.go(&mut run.book));
