@@ -502,14 +502,15 @@ impl SimulatedNodes {
             || self.inspect(World::is_moving).into_iter().any(|is_moving| is_moving)
     }
 
-    /// Returns a description of each node: its state, the homes that it uses, and its moving
-    /// shards.
+    /// Returns a description of each node: its state, the homes that it uses, its moving shards,
+    /// and how often these continued without what others had not sent.
     pub fn describe(&mut self) -> String {
         let states: Vec<NodeState> = (0..self.count()).map(|node| self.state(node)).collect();
         let told = self.list.iter_mut().zip(states).map(|(node, state)| {
             let moving = node.server.inspect(World::is_moving);
+            let late = node.server.inspect(World::lateness);
             let homes = node.agent().map(|agent| agent.table.digest()).unwrap_or_default();
-            format!("{} {state:?} by {homes}, moving {moving:?}", node.name)
+            format!("{} {state:?} by {homes}, moving {moving:?}, late {late:?}", node.name)
         });
         told.collect::<Vec<_>>().join("; ")
     }

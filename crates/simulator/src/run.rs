@@ -455,6 +455,10 @@ impl SimulatedRun {
     /// Records, while homes move, that sessions may move, end, or be late.
     fn note_moves(&mut self) {
         if !self.is_moving {
+            if self.is_stalled || self.nodes.is_hindered() {
+                // Whatever a shard is late with now is excused, though no move is known yet.
+                self.lateness = self.count_lateness();
+            }
             return;
         }
         self.book.end_sessions(|_| true);
@@ -466,14 +470,21 @@ impl SimulatedRun {
         }
     }
 
+    /// Returns how often shards have continued without what others had not sent in time.
+    fn count_lateness(&mut self) -> u64 {
+        self.nodes.inspect(World::lateness).into_iter().sum()
+    }
+
     /// Records that work which isn't done in time while homes move is given up, as at a death. If
     /// nothing hinders a shard and homes move for one reason only, it must not be late.
     fn note_lateness(&mut self) {
-        let lateness = self.nodes.inspect(World::lateness).into_iter().sum();
+        let lateness = self.count_lateness();
         let was_late = lateness > std::mem::replace(&mut self.lateness, lateness);
         if self.is_stalled || self.nodes.is_hindered() || was_late && self.does_overlap {
             self.book.moves_late();
         } else if was_late {
+            let (text, now_ms) = (self.nodes.describe(), self.nodes.now());
+            self.book.note(format_args!("nodes at {now_ms}: {text}"));
             self.book.break_rule("a home that moves goes on without what nothing hinders others from doing".into());
         }
     }
