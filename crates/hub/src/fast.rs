@@ -133,11 +133,7 @@ impl World {
         let options = self.domain(change.account.domain())?.module(MODULE)?;
         let mut due = None;
         if let Some(used) = change.used {
-            let current = tokens.tokens.iter().find(|token| token.slot == used).cloned();
-            if used == FastSlot::New {
-                tokens.tokens.clear();
-                tokens.tokens.extend(current.clone().map(|token| StoredToken { slot: FastSlot::Current, ..token }));
-            }
+            let current = tokens.note_used(used);
             let age = current.as_ref().map_or(0, |token| now.saturating_sub(token.issued));
             due = current.filter(|_| age >= options.number(ROTATE_HOURS) * 3600).map(|token| token.mechanism);
             if change.invalidate {
@@ -194,6 +190,17 @@ impl Tokens {
             _ => Vec::new(),
         };
         Self { password: password.to_owned(), tokens }
+    }
+
+    /// Notes that the token in a slot was used, and returns it. A new one takes the place of all
+    /// others. Two logins at once, or one that goes on at another node, may both have used it: when
+    /// the second one is noted, the token is the current one already, and stays.
+    fn note_used(&mut self, used: FastSlot) -> Option<StoredToken> {
+        let token = self.tokens.iter().find(|token| token.slot == used).cloned()?;
+        if used == FastSlot::New {
+            self.tokens = vec![StoredToken { slot: FastSlot::Current, ..token.clone() }];
+        }
+        Some(token)
     }
 
     /// Returns the document; `None` without tokens.
@@ -254,6 +261,20 @@ pub const DOCUMENTS: DocumentSpec = DocumentSpec::of_ours(DocumentName::Several(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two logins at once prove the same new token; the change of the second one comes when that of
+    /// the first is stored.
+    #[test]
+    fn a_new_token_that_two_logins_have_used_stays() {
+        let key = TokenKey::of("token");
+        let token = StoredToken { slot: FastSlot::New, mechanism: TokenMechanism::Unbound, key, issued: 1, expires: 2 };
+        let older = StoredToken { slot: FastSlot::Current, key: TokenKey::of("older"), ..token.clone() };
+        let mut tokens = Tokens { password: "p".into(), tokens: vec![older, token.clone()] };
+        assert_eq!(tokens.note_used(FastSlot::New), Some(token.clone()));
+        let current = StoredToken { slot: FastSlot::Current, ..token };
+        assert_eq!(tokens.note_used(FastSlot::New), None);
+        assert_eq!(tokens.tokens, [current]);
+    }
 
     #[test]
     fn documents_come_back_under_the_same_password_only() {
