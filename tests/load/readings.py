@@ -10,8 +10,9 @@ client reads the next part of the table. Front-ends have no clock in common, so 
 `--spread` milliseconds; with 0, many answer at the same moment, as their requests were sent. The report has the service's CPU time per delivered
 reading, compared with writing the same bytes to the same number of sockets, and the delay between
 the front-end's clock and a few of the clients, in whole milliseconds. Those few have a process of
-their own, so that they don't wait for the others to be read. All processes share the machine's
-cores.
+their own, so that they don't wait for the others to be read. The others are read every `--rest`
+milliseconds: woken for each write, the process that reads them would take a core of its own. All
+processes share the machine's cores; a process that only sleeps shows how late they let it wake.
 """
 
 import argparse
@@ -55,14 +56,14 @@ def main():
         time.sleep(options.warm_up)
         before, cpu, start = _counters(host, port), _cpu(service), time.monotonic()
         drain.observe(True)
-        time.sleep(options.seconds)
+        woken = _sleep(options.seconds)
         drain.observe(False)
         after, spent, elapsed = _counters(host, port), _cpu(service) - cpu, time.monotonic() - start
         drain.stop()
-        _tell(options, before, after, spent, elapsed, drain, _memory(service))
+        _tell(options, before, after, spent, elapsed, drain, woken, _memory(service))
 
 
-def _tell(options, before, after, spent, elapsed, drain, memory):
+def _tell(options, before, after, spent, elapsed, drain, woken, memory):
     of = lambda name: after[f"rookery_dpm_{name}"] - before[f"rookery_dpm_{name}"]
     delivered, readings = of("delivered_total"), of("readings_total")
     bytes_of_reading = drain.bytes / max(drain.readings, 1)
@@ -70,11 +71,34 @@ def _tell(options, before, after, spent, elapsed, drain, memory):
     per_write = max(drain.readings / max(drain.reads, 1), 1)
     bare = _bare(options.clients, int(bytes_of_reading * per_write)) / per_write
     late = sorted(drain.late)
-    share = lambda part: late[min(int(len(late) * part), len(late) - 1)] if late else None
+    of_all = lambda sample, part: sample[min(int(len(sample) * part), len(sample) - 1)] if sample else None
+    share = lambda part: of_all(late, part)
     print(f"delivered {delivered / elapsed:.0f} readings/s of {readings / elapsed:.0f} readings/s from front-ends; dropped {of('dropped_total'):.0f}, unanswered {of('timeouts_total'):.0f}")
     print(f"CPU {spent * 1e6 / delivered:.3f} µs/reading ({100 * spent / elapsed:.0f} % of a core, user and system); bare writes {bare:.3f} µs/reading, {bytes_of_reading:.0f} bytes each, {per_write:.0f} a write")
     print(f"late by p50 {share(0.5)} ms, p99 {share(0.99)} ms, most {late[-1] if late else None} ms ({len(late)} readings of {OBSERVERS} clients)")
+    print(f"a sleeping process wakes late by p50 {of_all(woken, 0.5):.1f} ms, p99 {of_all(woken, 0.99):.1f} ms, most {woken[-1]:.1f} ms")
     print(f"memory {memory} MiB; load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+
+
+def _sleep(seconds):
+    """Sleeps in a process of its own, again and again, and returns by how many milliseconds it woke
+    late, in order.
+    """
+    ours, theirs = multiprocessing.Pipe()
+
+    def run():
+        late, end = [], time.monotonic() + seconds
+        while time.monotonic() < end:
+            begun = time.monotonic()
+            time.sleep(0.005)
+            late.append(1000 * (time.monotonic() - begun) - 5)
+        theirs.send(sorted(late))
+
+    process = multiprocessing.Process(target=run)
+    process.start()
+    late = ours.recv()
+    process.join()
+    return late
 
 
 @contextlib.contextmanager
@@ -84,7 +108,7 @@ def _others(server, options):
 
     def run():
         numbers = [number for number in range(options.clients) if number % (options.clients // OBSERVERS)]
-        drain = Drain(server, options, numbers)
+        drain = Drain(server, options, numbers, options.rest)
         drain.connect()
         is_connected.set()
         is_over.wait()
@@ -102,10 +126,12 @@ def _others(server, options):
 
 
 class Drain:
-    """Clients that read everything, and look at its timestamps if they observe."""
+    """Clients that read everything, and look at its timestamps if they observe. Between reading all
+    of them and reading them again, they rest.
+    """
 
-    def __init__(self, server, options, numbers):
-        self.server, self.options, self.numbers = server, options, numbers
+    def __init__(self, server, options, numbers, rest=0):
+        self.server, self.options, self.numbers, self.rest = server, options, numbers, rest
         self.late, self.bytes, self.readings, self.reads = [], 0, 0, 0
         self._ready, self._clients, self._observes, self._over = select.epoll(), {}, False, False
         self._thread = None
@@ -154,6 +180,8 @@ class Drain:
                 assert taken, "the service ended a connection"
                 if self._observes:
                     self._look(self._clients[descriptor][1], bytes(buffer[:taken]))
+            if self.rest:
+                time.sleep(self.rest / 1000)
 
     def _look(self, first, taken):
         """Notes the delays of the readings of a client, whose first device is given."""
@@ -255,7 +283,7 @@ def _memory(process):
 
 def _options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, usual in [("devices", 100_000), ("front-ends", 200), ("clients", 1000), ("each", 500), ("period", 1000), ("spread", 1000), ("seconds", 20), ("warm-up", 10)]:
+    for name, usual in [("devices", 100_000), ("front-ends", 200), ("clients", 1000), ("each", 500), ("period", 1000), ("spread", 1000), ("rest", 50), ("seconds", 20), ("warm-up", 10)]:
         parser.add_argument(f"--{name}", type=int, default=usual)
     return parser.parse_args()
 

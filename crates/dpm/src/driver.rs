@@ -2,7 +2,9 @@
 //!
 //! All decisions are made in [`service`](crate::service) and [`simulator`](crate::simulator); this
 //! module only moves bytes and datagrams. A turn of the serving thread handles all ready sockets,
-//! then sends each datagram, and writes once to each client with output.
+//! then sends each datagram, and writes once to some of the clients with output. The others are
+//! written to by other threads, or in later turns, and get what has come until then as well: so
+//! datagrams are read before thousands of writes are done.
 
 mod ask;
 mod clock;
@@ -18,6 +20,7 @@ mod listen;
 mod methods;
 mod multicast;
 mod overview;
+mod pipe;
 mod put;
 mod reception;
 mod serve;
@@ -26,6 +29,7 @@ mod simulate;
 mod stream;
 mod top;
 mod wake;
+mod writers;
 
 pub use ask::{Until, ask};
 pub use credentials::{Certificate, CertificateKeys, CredentialFiles, Keyring};

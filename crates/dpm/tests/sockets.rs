@@ -115,6 +115,40 @@ fn a_dpm_is_found_by_multicast_and_read_by_another_node() {
 }
 
 #[test]
+fn many_clients_get_their_readings_in_order_beside_one_that_takes_none() {
+    let read = || Database::read(DEMO).expect("a good file");
+    let stop = Arc::new(AtomicBool::new(false));
+    let front = SimulatorFront::open(LOCAL, Simulator::new(read())).expect("a free port");
+    let database = read().with_nodes_at(front.address().expect("an address"));
+    let settings = ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options: ServiceOptions::default() };
+    let server = DpmServer::open(settings, Arc::new(database)).expect("free ports");
+    let address = server.addresses().expect("an address")[0];
+    let (front_stop, server_stop) = (Arc::clone(&stop), Arc::clone(&stop));
+    let front = thread::spawn(move || front.run(|| front_stop.load(Ordering::Relaxed)));
+    let server = thread::spawn(move || server.run(|_, _| server_stop.load(Ordering::Relaxed)));
+
+    // The first client reads arrays, and takes none of them.
+    let mut clients: Vec<_> = (0..=MANY).map(|_| SocketClient::connect(address)).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let drf = if number == 0 { "B:ARRAY[]@p,50" } else { "G:COUNTR@p,50" };
+        client.ask(AddToList { list_id: client.list_id, ref_id: 5, drf_request: drf.into() }.into());
+        client.ask(StartList { list_id: client.list_id, model: None }.into());
+    }
+    for client in &mut clients[1..] {
+        let mut numbers = Vec::new();
+        while numbers.len() < 20 {
+            if let Reply::Scalar(scalar) = client.next() {
+                numbers.push(scalar.data);
+            }
+        }
+        assert!(numbers.is_sorted_by(|earlier, later| earlier < later), "{numbers:?}");
+    }
+    stop.store(true, Ordering::Relaxed);
+    front.join().expect("no panic").expect("no error");
+    server.join().expect("no panic").expect("no error");
+}
+
+#[test]
 fn a_client_that_takes_nothing_is_closed() {
     let read = || Database::read(DEMO).expect("a good file");
     let stop = Arc::new(AtomicBool::new(false));
@@ -191,3 +225,5 @@ impl SocketClient {
 }
 
 const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+/// More clients than the serving thread writes to in a turn.
+const MANY: usize = 150;

@@ -64,6 +64,11 @@ impl<S: Stage> Stages<S> {
         }
     }
 
+    /// Returns whether measuring is on.
+    pub fn is_measured(&self) -> bool {
+        self.on
+    }
+
     /// Begins a stage; reads the clock only if measuring is on.
     #[inline]
     pub fn begin(&self) -> Begun {

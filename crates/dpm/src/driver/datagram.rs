@@ -24,3 +24,6 @@ pub(super) const DATAGRAMS: usize = 256;
 
 /// The largest datagram, in bytes.
 pub(super) const LARGEST_DATAGRAM: usize = 65_536;
+
+/// The receive buffer in bytes; the system may provide less.
+pub(super) const RECEIVE_BUFFER: usize = 8 << 20;

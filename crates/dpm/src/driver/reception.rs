@@ -96,20 +96,20 @@ pub(super) enum ConnectionPeer {
     Thread(UnixStream),
 }
 
-impl Read for ConnectionPeer {
+impl Read for &ConnectionPeer {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Network(stream) => stream.read(buffer),
-            Self::Thread(stream) => stream.read(buffer),
+            ConnectionPeer::Network(stream) => { stream }.read(buffer),
+            ConnectionPeer::Thread(stream) => { stream }.read(buffer),
         }
     }
 }
 
-impl Write for ConnectionPeer {
+impl Write for &ConnectionPeer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Network(stream) => stream.write(bytes),
-            Self::Thread(stream) => stream.write(bytes),
+            ConnectionPeer::Network(stream) => { stream }.write(bytes),
+            ConnectionPeer::Thread(stream) => { stream }.write(bytes),
         }
     }
 

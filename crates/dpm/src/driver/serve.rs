@@ -1,12 +1,15 @@
 //! The service on its sockets.
 
-use std::io::{self, Read, Write};
+mod output;
+
+use std::collections::VecDeque;
+use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 
 use super::clock::MachineClock;
 use super::credentials::Keyring;
-use super::datagram::{DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
+use super::datagram::{DATAGRAMS, LARGEST_DATAGRAM, RECEIVE_BUFFER, next_datagram};
 use super::feed::DeviceFeeds;
 use super::gateway::Gateway;
 use super::grpc::Grpc;
@@ -14,9 +17,11 @@ use super::history::Historian;
 use super::links::LinkSockets;
 use super::listen::{self, Reserve};
 use super::multicast::MulticastGroup;
+use super::pipe::OutputPipe;
 use super::reception::{ConnectionPeer, VisitorErrand, Visitors};
 use super::set::{Ready, SocketSet};
 use super::wake::Wake;
+use super::writers::WriterThreads;
 use crate::authority::SettingAuthority;
 use crate::database::Database;
 use crate::grpc::devdb::DeviceDatabase;
@@ -79,6 +84,9 @@ pub struct DpmServer {
     links: Vec<LinkSockets>,
     /// The connections, by the number of the client.
     connections: Vec<Option<ServedConnection>>,
+    /// The clients with output, in the order in which it is their turn.
+    pending: VecDeque<ClientKey>,
+    writers: WriterThreads,
     buffer: Vec<u8>,
     rendered: Vec<u8>,
     /// The time when this turn began, in milliseconds.
@@ -97,13 +105,10 @@ struct Listener {
 
 #[derive(Debug)]
 struct ServedConnection {
-    stream: ConnectionPeer,
-    /// Rendered bytes that the socket did not take.
-    unsent: Vec<u8>,
-    /// The time since which the socket has taken nothing, in milliseconds, if there is output.
-    stuck: Option<u64>,
+    pipe: Arc<OutputPipe>,
     reads: bool,
     writes: bool,
+    is_pending: bool,
 }
 
 impl DpmServer {
@@ -133,6 +138,8 @@ impl DpmServer {
         set.add(visitors.bell(), VISITORS)?;
         let wake = Wake::new()?;
         set.add(&wake, WAKE)?;
+        let writers = WriterThreads::start(WriterThreads::usual())?;
+        set.add(writers.bell(), WRITTEN)?;
         Ok(Self {
             dpm: Dpm::new(settings.options.within(listen::descriptors()), database),
             set,
@@ -146,6 +153,8 @@ impl DpmServer {
             gateway: None,
             links: LinkSockets::all(),
             connections: Vec::new(),
+            pending: VecDeque::new(),
+            writers,
             buffer: vec![0; LARGEST_DATAGRAM],
             rendered: Vec::new(),
             now: 0,
@@ -245,7 +254,10 @@ impl DpmServer {
         let mut ready = Vec::new();
         loop {
             let now = self.clock.now();
-            let wait = self.dpm.deadline().map_or(IDLE, |deadline| deadline.saturating_sub(now.millis).min(IDLE));
+            let wait = match self.pending.is_empty() {
+                true => self.dpm.deadline().map_or(IDLE, |deadline| deadline.saturating_sub(now.millis).min(IDLE)),
+                false => 0,
+            };
             self.set.wait(Some(wait), &mut ready)?;
             let now = self.clock.now();
             self.now = now.millis;
@@ -255,6 +267,7 @@ impl DpmServer {
                     HISTORY => self.take_answers(now),
                     VISITORS => self.take_visitors(now),
                     WAKE => self.wake.rest(),
+                    WRITTEN => self.take_news(),
                     key if key >= LISTENERS => self.accept((key - LISTENERS) as usize, now),
                     key => match LinkSockets::of_key(key) {
                         Some(place) => self.take_link(place, *event, now)?,
@@ -288,11 +301,11 @@ impl DpmServer {
                 }
             }
             for client in self.dpm.take_dirty() {
-                self.write(client);
+                self.make_pending(client);
             }
+            self.write_pending();
             for client in self.dpm.take_closing() {
-                self.write(client);
-                self.close(client);
+                self.finish(client);
             }
             if let Some(history) = &mut self.history {
                 // Done after the writes, which may have caused more work.
@@ -371,8 +384,8 @@ impl DpmServer {
         let patience = self.dpm.options().stuck;
         // Connections from other threads have deadlines of their own.
         let is_stuck = |connection: &ServedConnection| {
-            matches!(connection.stream, ConnectionPeer::Network(_))
-                && connection.stuck.is_some_and(|since| since + patience <= now.millis)
+            matches!(connection.pipe.stream, ConnectionPeer::Network(_))
+                && connection.pipe.stuck_since().is_some_and(|since| since + patience <= now.millis)
         };
         let connections = self.connections.iter().enumerate();
         let stuck: Vec<ClientKey> = connections
@@ -418,8 +431,8 @@ impl DpmServer {
         if self.connections.len() <= client {
             self.connections.resize_with(client + 1, || None);
         }
-        self.connections[client] =
-            Some(ServedConnection { stream, unsent: Vec::new(), stuck: None, reads: true, writes: false });
+        let pipe = Arc::new(OutputPipe::new(stream, client));
+        self.connections[client] = Some(ServedConnection { pipe, reads: true, writes: false, is_pending: false });
         Some(client)
     }
 
@@ -447,83 +460,6 @@ impl DpmServer {
         }
         Ok(())
     }
-
-    fn take_client(&mut self, event: Ready, now: Moment) {
-        let client = event.key as ClientKey;
-        if event.write {
-            self.write(client);
-        }
-        let Some(Some(connection)) = self.connections.get_mut(client) else { return };
-        if !event.read {
-            return;
-        }
-        let is_over = match connection.stream.read(&mut self.buffer) {
-            Ok(0) => true,
-            Ok(length) => self.dpm.receive(client, &self.buffer[..length], now).is_err(),
-            Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
-        };
-        if is_over {
-            // The client may still have to get the reason.
-            self.write(client);
-            self.close(client);
-        }
-    }
-
-    /// Writes a client's output, as far as its socket takes it.
-    fn write(&mut self, client: ClientKey) {
-        let begun = self.dpm.stages().begin();
-        self.write_out(client);
-        let _ = self.dpm.stages().end(ReadingStage::Send, begun);
-    }
-
-    fn write_out(&mut self, client: ClientKey) {
-        let now = self.now;
-        let Some(Some(connection)) = self.connections.get_mut(client) else { return };
-        let mut is_unfinished = false;
-        for round in 1.. {
-            self.rendered.clear();
-            // The buffer is freed once it is written: most connections are never behind.
-            self.rendered.append(&mut std::mem::take(&mut connection.unsent));
-            let more = self.dpm.render(client, &mut self.rendered, WRITE);
-            if self.rendered.is_empty() {
-                break;
-            }
-            match connection.stream.write(&self.rendered) {
-                Ok(sent) if sent == self.rendered.len() && more => {
-                    connection.stuck = None;
-                    // A fast reader must not keep the others waiting.
-                    is_unfinished = round == ROUNDS;
-                    if is_unfinished { break } else { continue }
-                }
-                Ok(sent) => {
-                    connection.unsent.extend_from_slice(&self.rendered[sent..]);
-                    connection.stuck = (!connection.unsent.is_empty()).then_some(now);
-                }
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                    connection.unsent.extend_from_slice(&self.rendered);
-                    connection.stuck.get_or_insert(now);
-                }
-                Err(_) => return self.close(client),
-            }
-            break;
-        }
-        if !is_unfinished && connection.unsent.is_empty() && self.dpm.is_served(client) {
-            return self.close(client);
-        }
-        let (reads, writes) = (self.dpm.wants_input(client), is_unfinished || !connection.unsent.is_empty());
-        if (reads, writes) != (connection.reads, connection.writes) {
-            (connection.reads, connection.writes) = (reads, writes);
-            let _ = self.set.change(&connection.stream, client as u64, reads, writes);
-        }
-    }
-
-    fn close(&mut self, client: ClientKey) {
-        if let Some(place) = self.connections.get_mut(client) {
-            // Closing the socket takes it out of the set.
-            *place = None;
-        }
-        self.dpm.disconnect(client);
-    }
 }
 
 impl Listener {
@@ -537,17 +473,12 @@ const FRONT_ENDS: u64 = u64::MAX - 1;
 const HISTORY: u64 = u64::MAX - 2;
 const VISITORS: u64 = u64::MAX - 3;
 const WAKE: u64 = u64::MAX - 4;
+const WRITTEN: u64 = u64::MAX - 5;
 /// The key of the first listener; the other listeners have the keys that follow.
-const LISTENERS: u64 = WAKE - MOST_LISTENERS as u64;
+const LISTENERS: u64 = WRITTEN - MOST_LISTENERS as u64;
 /// The most addresses to listen on.
 const MOST_LISTENERS: usize = 64;
 /// The interval between checks of connections, in milliseconds.
 const REVIEW: u64 = 1000;
 /// The longest time between two turns, in milliseconds.
 const IDLE: u64 = 200;
-/// The approximate bytes that are rendered for one write.
-const WRITE: usize = 64 << 10;
-/// The most writes of a turn to one client.
-const ROUNDS: usize = 32;
-/// The receive buffer in bytes; the system may provide less.
-const RECEIVE_BUFFER: usize = 8 << 20;

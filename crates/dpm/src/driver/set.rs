@@ -38,6 +38,11 @@ impl SocketSet {
         Ok(epoll::modify(&self.set, socket, epoll::EventData::new_u64(key), flags)?)
     }
 
+    /// Removes a socket, which other threads may still have open.
+    pub(super) fn remove(&self, socket: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.set, socket)?)
+    }
+
     /// Waits for sockets, for this many milliseconds at most. A signal also ends the wait.
     pub(super) fn wait(&self, millis: Option<u64>, ready: &mut Vec<Ready>) -> io::Result<()> {
         ready.clear();

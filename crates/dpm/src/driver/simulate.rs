@@ -4,7 +4,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
 use super::clock::MachineClock;
-use super::datagram::{DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
+use super::datagram::{DATAGRAMS, LARGEST_DATAGRAM, RECEIVE_BUFFER, next_datagram};
 use super::set::SocketSet;
 use crate::simulator::Simulator;
 
@@ -23,6 +23,8 @@ impl SimulatorFront {
     pub fn open(listen: SocketAddr, simulator: Simulator) -> io::Result<Self> {
         let socket = UdpSocket::bind(listen)?;
         socket.set_nonblocking(true)?;
+        // All of the front-ends may be asked at the same moment.
+        let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER);
         Ok(Self { simulator, socket })
     }
 

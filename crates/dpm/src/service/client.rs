@@ -30,6 +30,8 @@ pub(super) struct DpmClient {
     pub(super) steps: usize,
     /// True if no room was left when it needed a step.
     pub(super) is_full: bool,
+    /// True if readings were dropped and it hasn't been told.
+    pub(super) has_lost: bool,
     /// The time by which it has to name its protocol, or to complete the frame that it began, in
     /// milliseconds.
     pub(super) speaks_by: Option<u64>,

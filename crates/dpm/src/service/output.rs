@@ -38,6 +38,7 @@ impl Outlets {
         let Some(client) = self.clients.get_mut(key) else { return };
         if !self.room.makes(client, self.queue) {
             self.dropped += 1;
+            client.has_lost = true;
             if list.overflowed.len() < OVERFLOWED {
                 list.overflowed.insert(reader.ref_id);
             }
@@ -123,9 +124,11 @@ impl Outlets {
             }
         }
         let is_relieved = client.outbox.bytes() <= self.queue / 2;
+        let lists = match is_relieved && std::mem::take(&mut client.has_lost) {
+            true => client.lists.clone(),
+            false => BTreeSet::new(),
+        };
         self.give_room(key);
-        let Some(client) = self.clients.get(key) else { return };
-        let lists = if is_relieved { client.lists.clone() } else { BTreeSet::new() };
         for list in lists {
             let lost = self.lists.get_mut(list).map(|list| std::mem::take(&mut list.overflowed)).unwrap_or_default();
             for ref_id in lost {
