@@ -18,7 +18,9 @@ use std::thread::JoinHandle;
 use rookery_dpm::authority::AccessFiles;
 use rookery_dpm::database::Database;
 use rookery_dpm::demo::Simulated;
-use rookery_dpm::driver::{CertificateKeys, CredentialFiles, DpmServer, Keyring, NotOpened, ServeSettings};
+use rookery_dpm::driver::{
+    CertificateKeys, CredentialFiles, DaemonBridge, DpmServer, Keyring, NotOpened, RunningBridge, ServeSettings,
+};
 use rookery_dpm::grpc::plots::PlotStore;
 use rookery_dpm::history::{HistoryArchive, HistoryBounds};
 use rookery_dpm::service::{Dpm as Service, ServiceOptions};
@@ -45,6 +47,9 @@ pub struct Opened {
     bridge: Bridge,
     watch: AlarmWatch,
     simulated: Option<Simulated>,
+    acnetd: Option<RunningBridge>,
+    /// The address that stands for all front-ends, if they are simulated or an acnetd's.
+    nodes_at: Option<SocketAddr>,
     /// The addresses at which clients connect.
     pub addresses: Vec<SocketAddr>,
 }
@@ -56,7 +61,7 @@ pub struct RunningDpm {
     path: Option<PathBuf>,
     credentials: CredentialFiles,
     keyring: Option<Keyring>,
-    simulated: Option<SocketAddr>,
+    nodes_at: Option<SocketAddr>,
 }
 
 /// Reads the configured device database, and checks the configuration against it.
@@ -97,16 +102,15 @@ impl Opened {
             })?),
             false => None,
         };
-        if let Some(simulated) = &simulated {
-            database = database.with_nodes_at(simulated.address());
+        let beside = config.acnetd.map(beside).transpose()?;
+        let nodes_at = simulated.as_ref().map(Simulated::address).or(beside.as_ref().map(|(_, address)| *address));
+        if let Some(address) = nodes_at {
+            database = database.with_nodes_at(address);
         }
         let database = Arc::new(database);
-        let options = ServiceOptions {
-            name: config.name,
-            address: config.node,
-            once: config.answer_within,
-            ..ServiceOptions::default()
-        };
+        let own = beside.as_ref().map(|(bridge, _)| (bridge.name(), bridge.node()));
+        let (name, address) = own.unwrap_or((config.name, config.node));
+        let options = ServiceOptions { name, address, once: config.answer_within, ..ServiceOptions::default() };
         let front_ends = front_ends(config);
         let settings = ServeSettings { clients: config.listen.clone(), front_ends, options };
         let mut server = DpmServer::open(settings, database.clone()).map_err(|NotOpened { address, error }| {
@@ -142,12 +146,17 @@ impl Opened {
                 .map_err(|error| CommandFailure::Failed(format!("`multicast` in [dpm], {group}: {error}")))?,
             None => server,
         };
+        let no_network = |error: std::io::Error| CommandFailure::Failed(error.to_string());
+        let acnetd = match beside {
+            Some((daemon, _)) => Some(daemon.start(server.network_address().map_err(no_network)?).map_err(no_network)?),
+            None => None,
+        };
         let bridge = Bridge::new(database.clone(), server.wake());
         data.join(Arc::new(bridge.clone()));
         let watch = AlarmWatch::new(&config.alarms, &database, speaking_domain(whole));
         let (path, devices) = (config.database.clone(), database.devices().len());
         info!(?addresses, devices, "readings of devices are served");
-        Ok(Some(Opened { server, path, credentials, bridge, watch, simulated, addresses }))
+        Ok(Some(Opened { server, path, credentials, bridge, watch, simulated, acnetd, nodes_at, addresses }))
     }
 
     /// Returns the feeds of device readings for clients of the API.
@@ -161,13 +170,13 @@ impl Opened {
     ///
     /// [`CommandFailure::Failed`] if the operating system refuses a thread.
     pub fn start(self, door: Door) -> Result<RunningDpm, CommandFailure> {
-        let Opened { server, path, credentials, bridge, watch, simulated, .. } = self;
+        let Opened { server, path, credentials, bridge, watch, simulated, acnetd, nodes_at, .. } = self;
         let keyring = server.grpc_keys();
-        let played_at = simulated.as_ref().map(Simulated::address);
         let orders = bridge.clone();
         let serve = move || {
-            // Our own simulated front-ends end with the thread that reads them.
-            let _simulated = simulated;
+            // Our own simulated front-ends end with the thread that reads them, as our tasks of
+            // acnetd do.
+            let _network = (simulated, acnetd);
             let mut reader = DpmReader::new(door, watch);
             let mut is_new = true;
             let served = server.run(|dpm, now| {
@@ -185,7 +194,7 @@ impl Opened {
         };
         let thread = std::thread::Builder::new().name("dpm".into()).spawn(|| rookery_observe::vital(serve));
         let thread = thread.map_err(|error| CommandFailure::Failed(format!("no thread can be started: {error}")))?;
-        Ok(RunningDpm { thread, bridge, path, credentials, keyring, simulated: played_at })
+        Ok(RunningDpm { thread, bridge, path, credentials, keyring, nodes_at })
     }
 }
 
@@ -205,7 +214,7 @@ impl RunningDpm {
         }
         match Database::load(self.path.as_deref()) {
             Ok(mut database) => {
-                if let Some(address) = self.simulated {
+                if let Some(address) = self.nodes_at {
                     database = database.with_nodes_at(address);
                 }
                 self.bridge.order(BridgeOrder::Database(Arc::new(database)));
@@ -287,10 +296,23 @@ pub fn try_files(config: &DpmConfig) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// Makes the tasks of this node known to an acnetd. Returns the connection, and the address that
+/// stands for all front-ends.
+fn beside(acnetd: SocketAddr) -> Result<(DaemonBridge, SocketAddr), CommandFailure> {
+    let opened = DaemonBridge::open(acnetd).and_then(|daemon| {
+        let address = daemon.address()?;
+        Ok((daemon, address))
+    });
+    opened.map_err(|error| {
+        let mend = "start it first, or leave the key out to use the network without one";
+        CommandFailure::Failed(format!("`acnetd` in [dpm], {acnetd}: {error}; {mend}"))
+    })
+}
+
 /// Returns the address for talking to front-ends.
 pub fn front_ends(config: &DpmConfig) -> SocketAddr {
-    let usual =
-        if config.demo { SocketAddr::from(([127, 0, 0, 1], 0)) } else { SocketAddr::from(([0, 0, 0, 0], 6801)) };
+    let is_local = config.demo || config.acnetd.is_some();
+    let usual = if is_local { SocketAddr::from(([127, 0, 0, 1], 0)) } else { SocketAddr::from(([0, 0, 0, 0], 6801)) };
     config.front_ends.unwrap_or(usual)
 }
 

@@ -4,6 +4,7 @@
 mod python;
 
 mod cli {
+    mod acnetd;
     pub mod admin;
     pub mod api;
     pub mod backup;

@@ -43,6 +43,8 @@ pub struct DpmConfig {
     pub channel_access: Option<SocketAddr>,
     /// The group that receives requests to all nodes, if it is joined.
     pub multicast: Option<MulticastGroup>,
+    /// The address of an acnetd on this machine, by which the network is used, if there is one.
+    pub acnetd: Option<SocketAddr>,
     /// The certificates of the gRPC port, its own first; with them it speaks TLS only.
     pub grpc_certificate: Option<PathBuf>,
     /// The key of the first of them.
@@ -87,6 +89,7 @@ impl Default for DpmConfig {
             grpc: None,
             channel_access: None,
             multicast: None,
+            acnetd: None,
             grpc_certificate: None,
             grpc_key: None,
             tokens: None,

@@ -256,6 +256,14 @@ fn wrong_values_are_refused_with_what_is_right() {
             "[listen]\nc2s = [\"[::]:7\"]\n[dpm]\nenabled = true\ndemo = true\nchannel_access = \"127.0.0.1:7\"",
             "dpm.channel_access: port 7 is also used by `c2s` in [listen]: give each its own port",
         ),
+        (
+            "[dpm]\nacnetd = \"127.0.0.1:6802\"\nnode = \"0ad6\"",
+            "dpm.node: the network is that of `acnetd`: leave out `node`, or `acnetd`",
+        ),
+        (
+            "[dpm]\nacnetd = \"10.0.0.5:6802\"",
+            "dpm.acnetd: \"10.0.0.5:6802\" is not an address of this machine such as \"127.0.0.1:6802\"",
+        ),
         ("[dpm]\ngrpc_certificate = \"a.pem\"\ngrpc_key = \"a.key\"", "dpm.grpc_certificate: it also needs `grpc`"),
         (
             "[dpm]\ngrpc = \"127.0.0.1:7\"\ngrpc_certificate = \"a.pem\"",

@@ -73,6 +73,21 @@ pub const KEYS: &[ConfigKey] = &[
     },
     ConfigKey {
         table: TABLE,
+        name: "acnetd",
+        doc: "The address of an acnetd on this machine, as whose task DPM uses the network. It takes the place of\n\
+              `front_ends`, `multicast`, `name` and `node`; its own clients have port 6802, so `listen` needs another.",
+        set: |config, given| {
+            let local = |text: &str| text.parse().ok().filter(|at: &SocketAddr| at.is_ipv4() && at.ip().is_loopback());
+            let acnetd = given.parse_by("an address of this machine such as \"127.0.0.1:6802\"", local);
+            put(&mut config.dpm.acnetd, acnetd.map(Some))
+        },
+        show: |config| match config.dpm.acnetd {
+            Some(address) => quoted_value(&address.to_string()),
+            None => ShownValue::Unset("\"127.0.0.1:6802\""),
+        },
+    },
+    ConfigKey {
+        table: TABLE,
         name: "name",
         doc: "The name of this node in the network of front-ends.",
         set: |config, given| {
