@@ -41,6 +41,7 @@ scenarios! {
         what_was_set_is_told_to_the_log_of_settings
         who_has_no_ticket_or_no_role_sets_nothing
         a_command_sets
+        rookery_sets_by_ticket
     }
     acsys_clients {
         devices_are_read

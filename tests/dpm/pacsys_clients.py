@@ -1,6 +1,7 @@
 """Unmodified pacsys: its library, and its commands acget, acmonitor and acput."""
 
 import json
+import os
 import pathlib
 import queue
 import socket
@@ -294,6 +295,29 @@ def a_command_sets():
     with rookery.with_settings() as service, rookery.ticket(service, "operator"):
         _command("acput", service, "-a", "kerberos", "--role", "testing", "--verify", "Z:CUBE_X", "12.5")
         assert "12.5" in _command("acget", service, "-t", "Z:CUBE_X")
+
+
+def rookery_sets_by_ticket():
+    def run(*arguments, expects=0):
+        command = [os.environ["ROOKERY"], "dpm", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=rookery.PATIENCE)
+        assert done.returncode == expects, f"{command}: {done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+    with rookery.with_settings() as service:
+        to = f"{service.host}:{service.port}"
+        with rookery.ticket(service, "operator"):
+            said = run("set", "Z:CUBE_X=12.5", "Z:CUBE_X.CONTROL=ON", "--kerberos", "--role", "testing", "--to", to)
+            assert said.splitlines()[0].startswith("Z:CUBE_X.SETTING@N [0 0]"), said
+            assert "12.5" in run("get", "Z:CUBE_X.SETTING", "--from", to)
+            assert any("operator@FNAL.GOV role=testing" in line for line in service.attempts()), service.attempts()
+        with rookery.ticket(service, "guest"):
+            said = run("set", "Z:CUBE_X=1", "--kerberos", "--role", "testing", "--to", to, expects=1)
+            assert "[17 -17]" in said, said
+            os.environ["KRB5CCNAME"] = f"FILE:{service.realm.folder}/nobody.ccache"
+            said = run("set", "Z:CUBE_X=1", "--kerberos", "--to", to, expects=1)
+            assert "no Kerberos ticket for daeset@localhost" in said and "kinit" in said, said
+        assert "12.5" in run("get", "Z:CUBE_X.SETTING", "--from", to)
 
 
 def _asked(node, address, task, body, **options):

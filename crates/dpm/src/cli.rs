@@ -4,7 +4,7 @@ mod failure;
 mod serve;
 
 use std::io::Read;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, Subcommand};
 
 use crate::database::{self, Database, Mistake};
-use crate::driver::{PutService as GrpcService, SimulatorFront, Until, ask, put, show_top};
+use crate::driver::{PutService as GrpcService, SimulatorFront, Until, apply, ask, put, show_top};
 use crate::simulator::Simulator;
 use failure::{DpmFailure, read};
 use serve::Serve;
@@ -96,12 +96,19 @@ struct SetOptions {
     /// Settings, such as M:OUTTMP=72.5, B:ARRAY[0:1]=1,2 or Z:CUBE_X.CONTROL=ON
     #[arg(value_name = "REQUEST=VALUE", required = true)]
     settings: Vec<String>,
-    /// Address of the DPM's port for gRPC
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:50051")]
-    to: SocketAddr,
+    /// Address of the DPM: of its port for gRPC with a token [default: 127.0.0.1:50051], of its
+    /// port for clients with Kerberos [default: 127.0.0.1:6802]
+    #[arg(long, value_name = "ADDRESS")]
+    to: Option<SocketAddr>,
     /// The file with the token (JWT) that proves who you are
-    #[arg(long, value_name = "FILE")]
-    token_file: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "kerberos")]
+    token_file: Option<PathBuf>,
+    /// Prove who you are with your Kerberos ticket (run `kinit` first)
+    #[arg(long, conflicts_with_all = ["token_file", "ca"])]
+    kerberos: bool,
+    /// The role in which to set devices, one of those that the DPM's file of roles gives you
+    #[arg(long, value_name = "ROLE", requires = "kerberos")]
+    role: Option<String>,
     /// The CA of the port's certificate, PEM; required unless the port is on this machine and
     /// without TLS
     #[arg(long, value_name = "FILE")]
@@ -203,12 +210,18 @@ impl Get {
 impl SetOptions {
     /// Sets devices and prints the outcome.
     fn run(self) -> Result<(), DpmFailure> {
-        let token = std::fs::read_to_string(&self.token_file)
-            .map_err(|error| DpmFailure::new(format!("{}: {error}", self.token_file.display())))?;
-        let authority = self.ca.map(|file| (file, self.host));
-        let service = GrpcService { address: self.to, authority, token: token.trim().to_owned() };
-        let done = put(&service, &self.settings, self.text);
-        let statuses = done.map_err(|error| DpmFailure::new(format!("{}: {error}", self.to)))?;
+        let usual = if self.token_file.is_some() { GRPC } else { CLIENTS };
+        let address = self.to.unwrap_or(usual);
+        let done = match self.token_file {
+            Some(file) => {
+                let token = std::fs::read_to_string(&file)
+                    .map_err(|error| DpmFailure::new(format!("{}: {error}", file.display())))?;
+                let authority = self.ca.map(|file| (file, self.host));
+                put(&GrpcService { address, authority, token: token.trim().to_owned() }, &self.settings, self.text)
+            }
+            None => apply(address, self.role.as_deref(), &self.settings, self.text),
+        };
+        let statuses = done.map_err(|error| DpmFailure::new(format!("{address}: {error}")))?;
         statuses.iter().for_each(|(request, status)| println!("{request} {status}"));
         match statuses.iter().any(|(_, status)| status.is_fatal()) {
             true => Err(DpmFailure::new("")),
@@ -301,6 +314,10 @@ fn check(path: &Path) -> Result<(), DpmFailure> {
     Ok(())
 }
 
+/// The usual ports of a DPM on this machine, for gRPC and for other clients.
+const GRPC: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 50051);
+const CLIENTS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6802);
+
 const EXAMPLES: &str = "\
 Examples:
   rookery dpm --demo
@@ -338,6 +355,7 @@ Examples:
   rookery dpm set M:OUTTMP=72.5 Z:CUBE_X.CONTROL=ON --token-file token
   rookery dpm set 'B:ARRAY[0:1]=1,2' --token-file token \\
     --to 10.0.0.5:50051 --ca authority.pem --host dpm.example.org
+  rookery dpm set Z:CUBE_X=12.5 --kerberos --role operators --to 10.0.0.5:6802
 
 The roles of the DPM define who may set what; its log of settings has every attempt.";
 

@@ -6,6 +6,7 @@
 //! written to by other threads, or in later turns, and get what has come until then as well: so
 //! datagrams are read before thousands of writes are done.
 
+mod apply;
 mod ask;
 mod clock;
 mod credentials;
@@ -31,6 +32,7 @@ mod top;
 mod wake;
 mod writers;
 
+pub use apply::apply;
 pub use ask::{Until, ask};
 pub use credentials::{Certificate, CertificateKeys, CredentialFiles, Keyring};
 pub use daemon::{DaemonBridge, RunningBridge};

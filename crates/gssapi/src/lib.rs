@@ -1,8 +1,9 @@
-//! Authentication by Kerberos: the accepting side of GSS-API (RFC 2743, RFC 4121).
+//! Authentication by Kerberos: both sides of GSS-API (RFC 2743, RFC 4121).
 //!
-//! MIT's `libgssapi_krb5.so.2` does the work. It is loaded when the first [`Acceptor`] is opened,
-//! so that a program with this crate can be built without the headers of Kerberos, and runs
-//! without the library: opening an acceptor then fails with a text that says what to install.
+//! MIT's `libgssapi_krb5.so.2` does the work. It is loaded when the first [`Acceptor`] or
+//! [`Initiator`] is opened, so that a program with this crate can be built without the headers of
+//! Kerberos, and runs without the library: opening either then fails with a text that says what to
+//! install.
 //!
 //! Invariants:
 //! - A [`Context`] that is not [complete](Context::is_complete) has no [peer](Context::peer) and
@@ -16,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use library::{Credential, Library, LibraryHandle};
+use library::{Credential, Library, LibraryHandle, LibraryName};
 
 /// An error in words for a log, which may tell more than a peer should learn.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,15 @@ pub struct Context {
     handle: LibraryHandle,
     peer: Option<GssapiPeer>,
     is_over: bool,
+}
+
+/// The side of a client that proves who it is, by the ticket that its user has.
+#[derive(Debug)]
+pub struct Initiator {
+    library: &'static Library,
+    service: LibraryName,
+    handle: LibraryHandle,
+    is_complete: bool,
 }
 
 /// A client that proved who it is.
@@ -98,6 +108,50 @@ impl Context {
         let verified = self.acceptor.library.verify(&mut self.handle, message, mic);
         self.is_over = verified.is_err();
         verified
+    }
+}
+
+impl Initiator {
+    /// Returns the start of a conversation with a service, such as `daeset/localhost`. Without a
+    /// realm, the service is of the default realm of this machine.
+    ///
+    /// # Errors
+    /// [`GssapiError`] without the library, or if the name isn't one.
+    pub fn open(service: &str) -> Result<Self, GssapiError> {
+        let library = Library::get()?;
+        let service = library.import(service)?;
+        Ok(Self { library, service, handle: LibraryHandle::none(), is_complete: false })
+    }
+
+    /// Takes a token of the service (`GSS_Init_sec_context`), none at first, and returns the one
+    /// for it, if there is any.
+    ///
+    /// # Errors
+    /// [`GssapiError`] if the user has no ticket, the service isn't known, or it doesn't prove who
+    /// it is.
+    pub fn step(&mut self, token: Option<&[u8]>) -> Result<Option<Vec<u8>>, GssapiError> {
+        if self.is_complete {
+            return Err(GssapiError("the conversation is over".into()));
+        }
+        let (answer, is_complete) = self.library.initiate(&mut self.handle, &self.service, token)?;
+        self.is_complete = is_complete;
+        Ok(answer)
+    }
+
+    /// Returns whether both sides have proved who they are.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Signs a message (`GSS_GetMIC`).
+    ///
+    /// # Errors
+    /// [`GssapiError`] before the conversation is complete.
+    pub fn sign(&mut self, message: &[u8]) -> Result<Vec<u8>, GssapiError> {
+        if !self.is_complete {
+            return Err(GssapiError("the service did not prove its identity".into()));
+        }
+        self.library.sign(&mut self.handle, message)
     }
 }
 

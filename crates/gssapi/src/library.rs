@@ -159,7 +159,64 @@ impl Library {
         if major == 0 { Ok(()) } else { Err(self.error(major, minor)) }
     }
 
-    fn import(&'static self, principal: &str) -> Result<LibraryName, GssapiError> {
+    /// Takes a token of a service, none at first. Returns the token for it, if there is one, and
+    /// whether the context is complete.
+    pub(crate) fn initiate(
+        &'static self,
+        context: &mut LibraryHandle,
+        service: &LibraryName,
+        token: Option<&[u8]>,
+    ) -> Result<(Option<Vec<u8>>, bool), GssapiError> {
+        context.library = Some(self);
+        let mut input = token.map(Buffer::of);
+        let input = input.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+        let mut output = Owned::new(self);
+        let mut oid = Oid::of(KERBEROS);
+        let mut minor = 0;
+        // SAFETY: the context is null or one of this library, and nobody else has it; `service` is
+        // a live name of this library; the other pointers are to locals that outlive the call, or
+        // null where the header says "may be null". The library reads `input`, and writes to the
+        // context, `output` and the minor code. A null credential is the user's own.
+        let major = unsafe {
+            (self.functions.init_sec_context)(
+                &mut minor,
+                ptr::null_mut(),
+                &mut context.context,
+                service.handle,
+                &mut oid,
+                MUTUAL | REPLAY | SEQUENCE | INTEGRITY,
+                0,
+                ptr::null_mut(),
+                input,
+                ptr::null_mut(),
+                &mut output.buffer,
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
+        self.check(major, minor)?;
+        let answer = Some(output.bytes()).filter(|bytes| !bytes.is_empty());
+        Ok((answer, major & CONTINUE_NEEDED == 0))
+    }
+
+    /// Returns the signature of a message.
+    pub(crate) fn sign(&'static self, context: &mut LibraryHandle, message: &[u8]) -> Result<Vec<u8>, GssapiError> {
+        if context.context.is_null() {
+            return Err(GssapiError("there is no context".into()));
+        }
+        let mut message = Buffer::of(message);
+        let mut output = Owned::new(self);
+        let mut minor = 0;
+        // SAFETY: the context is a live one of this library that nobody else has; the message is
+        // only read, and outlives the call, as does the buffer that the library writes to.
+        let major =
+            unsafe { (self.functions.get_mic)(&mut minor, context.context, 0, &mut message, &mut output.buffer) };
+        self.check(major, minor)?;
+        Ok(output.bytes())
+    }
+
+    /// Returns the library's name of a principal; one without a realm is of the default realm.
+    pub(crate) fn import(&'static self, principal: &str) -> Result<LibraryName, GssapiError> {
         let mut text = Buffer::of(principal.as_bytes());
         let mut oid = Oid::of(PRINCIPAL);
         let mut name = LibraryName { library: self, handle: ptr::null_mut() };
@@ -235,7 +292,8 @@ impl Drop for Credential {
 }
 
 /// A name that the library made.
-struct LibraryName {
+#[derive(Debug)]
+pub(crate) struct LibraryName {
     library: &'static Library,
     handle: *mut c_void,
 }
@@ -365,6 +423,10 @@ functions! {
     accept_sec_context = "gss_accept_sec_context"
         (*mut u32, *mut *mut c_void, *mut c_void, *mut Buffer, *mut c_void, *mut *mut c_void, *mut *mut Oid, *mut Buffer, *mut u32, *mut u32,
          *mut *mut c_void);
+    init_sec_context = "gss_init_sec_context"
+        (*mut u32, *mut c_void, *mut *mut c_void, *mut c_void, *mut Oid, u32, u32, *mut c_void, *mut Buffer, *mut *mut Oid, *mut Buffer,
+         *mut u32, *mut u32);
+    get_mic = "gss_get_mic" (*mut u32, *mut c_void, u32, *mut Buffer, *mut Buffer);
     delete_sec_context = "gss_delete_sec_context" (*mut u32, *mut *mut c_void, *mut Buffer);
     verify_mic = "gss_verify_mic" (*mut u32, *mut c_void, *mut Buffer, *mut Buffer, *mut u32);
     release_buffer = "gss_release_buffer" (*mut u32, *mut Buffer);
@@ -378,6 +440,14 @@ const KERBEROS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02];
 const PRINCIPAL: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02, 0x01];
 /// `GSS_C_INDEFINITE`.
 const INDEFINITE: u32 = u32::MAX;
+/// `GSS_C_MUTUAL_FLAG`: the service proves who it is, too.
+const MUTUAL: u32 = 2;
+/// `GSS_C_REPLAY_FLAG`.
+const REPLAY: u32 = 4;
+/// `GSS_C_SEQUENCE_FLAG`.
+const SEQUENCE: u32 = 8;
+/// `GSS_C_INTEG_FLAG`.
+const INTEGRITY: u32 = 32;
 /// `GSS_C_ACCEPT`.
 const ACCEPT: c_int = 2;
 /// Calling and routine errors: what stands above the supplementary bits of a major status.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use rookery_gssapi::Acceptor;
+use rookery_gssapi::{Acceptor, Initiator};
 
 #[test]
 fn what_is_missing_is_told() {
@@ -43,6 +43,19 @@ fn who_proves_nothing_is_nobody() {
         let token: Vec<u8> = (0..length).map(|at| at.wrapping_mul(length) ^ 0x60).collect();
         acceptor.context().step(&token).expect_err("no proof");
     }
+}
+
+#[test]
+fn a_client_without_a_service_signs_nothing() {
+    if rookery_needs::skips("gssapi.a_client_without_a_service_signs_nothing") {
+        return;
+    }
+    rookery_needs::library("libgssapi_krb5.so.2", "libgssapi-krb5-2");
+    // The realm is nobody's, so that no ticket of the user who runs this fits it.
+    let mut client = Initiator::open("daeset/localhost@NOBODY.INVALID").expect("a name");
+    let refused = client.step(None).expect_err("no ticket");
+    assert!(!refused.to_string().is_empty() && !client.is_complete());
+    client.sign(b"1234").expect_err("nothing is proved");
 }
 
 /// Writes a keytab with one key, in the form that MIT documents: version 0x0502, then for each key

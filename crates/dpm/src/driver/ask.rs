@@ -29,12 +29,7 @@ pub enum Until {
 /// server is no DPM, `TimedOut` if it is silent for too long.
 pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut impl Write) -> io::Result<bool> {
     let requests = requests.iter().map(|request| with_default_event(request, until)).collect::<io::Result<Vec<_>>>()?;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(GREETING)?;
-    let Reply::OpenList(opened) = next(&mut stream)? else { return Err(stranger()) };
-    let list_id = opened.list_id;
+    let (mut stream, list_id) = connect(address)?;
     for (ref_id, request) in (1..).zip(&requests) {
         let drf_request = request.clone();
         send(&mut stream, request::AddToList { list_id, ref_id, drf_request }.into())?;
@@ -55,7 +50,7 @@ pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut imp
         let Some((ref_id, timestamp, text)) = line(&reply) else {
             // Heartbeats arrive even if there are no readings.
             if until == Until::Answered && begun.elapsed() > PATIENCE {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "there is no answer"));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the DPM didn't answer in time"));
             }
             continue;
         };
@@ -81,6 +76,18 @@ pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut imp
     }
     answered.iter().flatten().try_for_each(|line| writeln!(out, "{line}"))?;
     Ok(is_well)
+}
+
+/// Connects to a DPM. Returns the connection with the number of its list.
+pub(super) fn connect(address: SocketAddr) -> io::Result<(TcpStream, i32)> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(GREETING)?;
+    match next(&mut stream)? {
+        Reply::OpenList(opened) => Ok((stream, opened.list_id)),
+        _ => Err(stranger()),
+    }
 }
 
 /// Returns a request; one without an event gets the default: now, or once a second.
@@ -167,7 +174,8 @@ fn state(is_enabled: bool, is_alarm: bool) -> &'static str {
     }
 }
 
-fn send(stream: &mut TcpStream, request: request::Request) -> io::Result<()> {
+/// Sends a request.
+pub(super) fn send(stream: &mut TcpStream, request: request::Request) -> io::Result<()> {
     let mut message = Vec::new();
     request.encode(&mut message);
     let length = u32::try_from(message.len()).map_err(|_| stranger())?;
@@ -175,7 +183,7 @@ fn send(stream: &mut TcpStream, request: request::Request) -> io::Result<()> {
 }
 
 /// Returns the next message.
-fn next(stream: &mut TcpStream) -> io::Result<Reply> {
+pub(super) fn next(stream: &mut TcpStream) -> io::Result<Reply> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let length = u32::from_be_bytes(length) as usize;
@@ -187,8 +195,9 @@ fn next(stream: &mut TcpStream) -> io::Result<Reply> {
     Reply::decode(&message).map_err(|_| stranger())
 }
 
-fn stranger() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "this is no DPM")
+/// Returns the error for a server that doesn't speak this protocol.
+pub(super) fn stranger() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "whatever listens there is not a DPM")
 }
 
 pub(super) const GREETING: &[u8] = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n";
@@ -201,7 +210,7 @@ const ROUNDING: f64 = 8.0 * f64::EPSILON;
 /// The numbers that are written without an exponent.
 const PLAIN: std::ops::Range<f64> = 1e-4..1e15;
 /// A DPM sends something every two seconds.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {

@@ -41,20 +41,28 @@ pub struct PutService {
 /// `InvalidInput` for a setting that can't be read, or a token that would cross the network
 /// unencrypted; `TimedOut`; errors of gRPC and of the system.
 pub fn put(service: &PutService, settings: &[String], is_text: bool) -> io::Result<Vec<(String, Status)>> {
-    let settings = settings.iter().map(|text| setting(text, is_text)).collect::<io::Result<Vec<_>>>()?;
+    let settings = read_settings(settings, is_text)?;
     if service.authority.is_none() && !service.address.ip().is_loopback() {
-        return Err(wrong("a token is a secret: name the authority of the port's certificate with --ca"));
+        return Err(wrong(
+            "a token is a secret and isn't sent to another machine without TLS: give --ca the CA of the certificate",
+        ));
     }
     let names: Vec<String> = settings.iter().map(|setting| setting.device.clone()).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let done = runtime.block_on(async { tokio::time::timeout(PATIENCE, ask(service, settings)).await });
-    let statuses = done.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "there is no answer"))??;
+    let statuses = done.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the DPM didn't answer in time"))??;
     Ok(names.into_iter().zip(statuses).collect())
+}
+
+/// Reads settings, each given as `REQUEST=VALUE`.
+pub(super) fn read_settings(settings: &[String], is_text: bool) -> io::Result<Vec<Setting>> {
+    settings.iter().map(|text| setting(text, is_text)).collect()
 }
 
 /// Reads `REQUEST=VALUE`. A request without a property means the setting.
 fn setting(text: &str, is_text: bool) -> io::Result<Setting> {
-    let (request, value) = text.split_once('=').ok_or_else(|| wrong(&format!("{text}: REQUEST=VALUE is expected")))?;
+    let (request, value) =
+        text.split_once('=').ok_or_else(|| wrong(&format!("{text}: expected REQUEST=VALUE, such as M:OUTTMP=72.5")))?;
     let parsed = Request::parse(request).map_err(|error| wrong(&format!("{request}: {}", error.status())))?;
     let property = if parsed.property == Property::Reading { Property::Setting } else { parsed.property };
     let request = Request { property, event: DrfEvent::Never, ..parsed };
@@ -76,7 +84,7 @@ async fn ask(service: &PutService, setting: Vec<Setting>) -> io::Result<Vec<Stat
         None => call(stream, &message, &service.token).await,
         Some((file, name)) => {
             let connector = tokio_rustls::TlsConnector::from(Arc::new(trust(file)?));
-            let name = ServerName::try_from(name.clone()).map_err(|_| wrong(&format!("{name}: not a host name")))?;
+            let name = ServerName::try_from(name.clone()).map_err(|_| wrong(&format!("{name} is not a host name")))?;
             call(connector.connect(name, stream).await?, &message, &service.token).await
         }
     }
@@ -137,7 +145,7 @@ fn check_outcome(headers: &HeaderMap) -> io::Result<()> {
         None | Some("0") => Ok(()),
         Some(code) => {
             let why = text("grpc-message").unwrap_or("no reason");
-            Err(io::Error::other(format!("the call ended with code {code} of gRPC: {why}")))
+            Err(io::Error::other(format!("the DPM ended the call with gRPC status {code}: {why}")))
         }
     }
 }
