@@ -64,7 +64,7 @@ impl Audit for AuditFile {
             Err(error) => {
                 // The line isn't lost: it goes to the log of the process.
                 if !std::mem::replace(&mut self.is_broken, true) {
-                    eprintln!("rookery: the audit log {} cannot be written: {error}", self.path.display());
+                    eprintln!("rookery: the audit log {} can't be written: {error}", self.path.display());
                 }
                 eprint!("rookery: {line}");
             }

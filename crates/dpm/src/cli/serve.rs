@@ -97,7 +97,7 @@ impl Serve {
         let mut network = self.network;
         let _simulator = if self.demo {
             let simulator = Simulated::start(self.database.as_deref())
-                .map_err(|error| DpmFailure::new(format!("the simulated front-ends cannot be started: {error}")))?;
+                .map_err(|error| DpmFailure::new(format!("the simulated front-ends can't be started: {error}")))?;
             database = database.with_nodes_at(simulator.address());
             network = network.or(Some(SocketAddr::from(([127, 0, 0, 1], 0))));
             Some(simulator)
@@ -109,10 +109,10 @@ impl Serve {
             database = database.with_nodes_at(*address);
             network = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         }
-        let name =
-            Rad50::parse(&self.name).map_err(|_| DpmFailure::new("--name: up to six of A-Z, 0-9, $, . and %"))?;
-        let address =
-            u16::from_str_radix(&self.node, 16).map_err(|_| DpmFailure::new("--node: four hexadecimal digits"))?;
+        let name = Rad50::parse(&self.name)
+            .map_err(|_| DpmFailure::new("--name: expected up to six of A-Z, 0-9, $, . and %"))?;
+        let address = u16::from_str_radix(&self.node, 16)
+            .map_err(|_| DpmFailure::new("--node: expected four hexadecimal digits, such as 0ad6"))?;
         let (name, address) = bridge.as_ref().map_or((name, address), |(bridge, _)| (bridge.name(), bridge.node()));
         let named = self.pass_on.iter().filter(|name| !name.is_empty());
         let tasks = named
@@ -127,14 +127,14 @@ impl Serve {
             DpmServer::open(settings, Arc::new(database)).map_err(|error| DpmFailure::new(error.to_string()))?;
         let server = match self.archive()? {
             Some(archive) => {
-                server.with_history(archive).map_err(|error| DpmFailure::new(format!("history: {error}")))?
+                server.with_history(archive).map_err(|error| DpmFailure::new(format!("--history: {error}")))?
             }
             None => server,
         };
         let mut server = match self.grpc {
             Some(listen) => {
                 let plots = self.plots()?;
-                server.with_grpc(listen, plots).map_err(|error| DpmFailure::new(format!("{listen}: {error}")))?
+                server.with_grpc(listen, plots).map_err(|error| DpmFailure::new(format!("--grpc {listen}: {error}")))?
             }
             None => server,
         };
@@ -144,9 +144,9 @@ impl Serve {
                 .map_err(|error| DpmFailure::new(format!("--multicast {group}: {error}")))?;
         }
         server = match self.channel_access {
-            Some(listen) => {
-                server.with_channel_access(listen).map_err(|error| DpmFailure::new(format!("{listen}: {error}")))?
-            }
+            Some(listen) => server
+                .with_channel_access(listen)
+                .map_err(|error| DpmFailure::new(format!("--channel-access {listen}: {error}")))?,
             None => server,
         };
         let nodes_at = bridge.as_ref().map(|(_, address)| *address);
@@ -205,11 +205,13 @@ impl Serve {
                 }
                 match access.roles() {
                     Ok(roles) => dpm.set_roles(roles),
-                    Err(words) => eprintln!("rookery: the roles stay as they were: {words}"),
+                    Err(words) => eprintln!("rookery: the roles were not reloaded, and stay as they were: {words}"),
                 }
                 match (&keyring, secrets.read()) {
                     (Some(keyring), Ok(keys)) => keyring.replace(keys),
-                    (_, Err(words)) => eprintln!("rookery: certificate and keys stay as they were: {words}"),
+                    (_, Err(words)) => eprintln!(
+                        "rookery: the certificate and the keys were not reloaded, and stay as they were: {words}"
+                    ),
                     (None, Ok(_)) => {}
                 }
             }
@@ -271,8 +273,8 @@ fn reload(dpm: &mut Service, path: &Path, nodes_at: Option<SocketAddr>) {
         dpm.reload(Arc::new(database)).map(|()| devices).map_err(str::to_owned)
     });
     match taken {
-        Ok(devices) => println!("The database was read again: {devices} devices."),
-        Err(words) => eprintln!("rookery: the database stays as it was: {words}"),
+        Ok(devices) => println!("The device database was reloaded: {devices} devices."),
+        Err(words) => eprintln!("rookery: the device database was not reloaded, and stays as it was: {words}"),
     }
 }
 

@@ -115,7 +115,7 @@ impl DaemonBridge {
         let run = move || {
             while !is_over.load(Ordering::Relaxed) {
                 if let Err(error) = carrier.turn() {
-                    eprintln!("rookery: acnetd cannot be reached any more: {error}");
+                    eprintln!("rookery: acnetd can no longer be reached: {error}");
                     return;
                 }
             }
@@ -290,7 +290,10 @@ impl DaemonSockets {
         let [_, _, s0, s1, rest @ ..] = &buffer[..length] else { return Err(silent()) };
         match Status(i16::from_be_bytes([*s0, *s1])) {
             Status::SUCCESS => Ok(rest.to_vec()),
-            status => Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("acnetd refuses a task: {status}"))),
+            status => Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                format!("acnetd refused to register a task: {status}"),
+            )),
         }
     }
 }

@@ -54,7 +54,7 @@ impl Gateway {
                 front.serve(TcpListener::from_std(listener)?, reserve, stopped).await
             };
             if let Err(error) = runtime.block_on(served) {
-                eprintln!("rookery: Channel Access is not served any more: {error}");
+                eprintln!("rookery: Channel Access is no longer served: {error}");
             }
         };
         let thread = std::thread::Builder::new().name("channel access".into()).spawn(|| vital(serve))?;

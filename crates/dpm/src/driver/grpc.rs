@@ -66,7 +66,7 @@ impl Grpc {
             Arc::new(GrpcFront { reception, methods, keyring: keyring.clone(), options, taken: Mutex::default() });
         let serve = move || {
             if let Err(error) = runtime.block_on(front.serve(listener, reserve, stopped)) {
-                eprintln!("rookery: gRPC is not served any more: {error}");
+                eprintln!("rookery: gRPC is no longer served: {error}");
             }
         };
         let thread = std::thread::Builder::new().name("grpc".into()).spawn(|| vital(serve))?;

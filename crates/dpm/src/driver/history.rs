@@ -121,7 +121,7 @@ impl HistoryDesk {
                 && is_time(complained)
             {
                 complained = Some(Instant::now());
-                eprintln!("rookery: history cannot be written: {error}");
+                eprintln!("rookery: recorded readings can't be written: {error}");
             }
             if is_over {
                 break;

@@ -177,7 +177,7 @@ fn prove(headers: &HeaderMap, caller: &MethodCaller, keys: &CertificateKeys) -> 
             Err(error) => SetterProof::Failed(error.to_string()),
         };
     }
-    SetterProof::Failed(format!("an authorization of the kind {scheme:.20}"))
+    SetterProof::Failed(format!("an unsupported kind of authorization: {scheme:.20}"))
 }
 
 /// Health by gRPC's own protocol: a service that replies is serving.

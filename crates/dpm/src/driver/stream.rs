@@ -118,7 +118,8 @@ fn begin(trust: &LinkTrust) -> io::Result<ClientConnection> {
         let certificate = certificate.map_err(|error| wrong(format!("authority: {error}")))?;
         roots.add(certificate).map_err(|error| wrong(format!("authority: {error}")))?;
     }
-    let name = ServerName::try_from(trust.host.clone()).map_err(|_| wrong(format!("{}: no host", trust.host)))?;
+    let name =
+        ServerName::try_from(trust.host.clone()).map_err(|_| wrong(format!("{} is not a host name", trust.host)))?;
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(io::Error::other)?;
     let config = builder.with_root_certificates(roots).with_no_client_auth();

@@ -60,4 +60,4 @@ const LONGEST: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Clears the screen for the next page.
 const CLEAR: &str = "\x1b[H\x1b[2J";
-const REFUSED: &str = "this is no DPM that can be watched from here";
+const REFUSED: &str = "nothing listens there that can be watched; a DPM can be watched from its own machine only";
