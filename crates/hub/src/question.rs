@@ -207,7 +207,7 @@ impl World {
             if let Some(gathering) = world.waiting.gatherings.waiting.remove(&number) {
                 let missing = gathering.answers.iter().filter(|answer| answer.is_none()).count();
                 warn!(what, missing, of = gathering.answers.len(), patience_ms, "shards have not answered in time");
-                (gathering.then)(world, gathering.answers);
+                world.in_custody(gathering.custody, |world| (gathering.then)(world, gathering.answers));
             }
         });
         let then: OnGathered = Box::new(move |world, answers| {
@@ -218,7 +218,8 @@ impl World {
             then(world, answers.collect());
         });
         let answers = (0..count).map(|_| None).collect();
-        self.waiting.gatherings.waiting.insert(number, Gathering { answers, timer, then });
+        let custody = self.custody();
+        self.waiting.gatherings.waiting.insert(number, Gathering { answers, timer, then, custody });
         number
     }
 
@@ -228,10 +229,11 @@ impl World {
             *place = Some(answer);
         }
         if found.answers.iter().all(Option::is_some)
-            && let Some(Gathering { answers, timer, then }) = self.waiting.gatherings.waiting.remove(&asker.gathering)
+            && let Some(gathering) = self.waiting.gatherings.waiting.remove(&asker.gathering)
         {
+            let Gathering { answers, timer, then, custody } = gathering;
             self.cancel(timer);
-            then(self, answers);
+            self.in_custody(custody, |world| then(world, answers));
         }
     }
 }

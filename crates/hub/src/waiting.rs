@@ -119,6 +119,8 @@ pub(crate) struct Gathering {
     pub(crate) answers: Vec<Option<Vec<u8>>>,
     pub(crate) timer: Timer,
     pub(crate) then: OnGathered,
+    /// A share in the custody of the work that waits, as a question may be lost on its way.
+    pub(crate) custody: Option<Custody>,
 }
 
 /// All gatherings, by a number that is never used again: an answer that is late finds nothing.
