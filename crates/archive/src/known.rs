@@ -6,12 +6,13 @@
 //!
 //! * Only a message with an id of its own (RFC 6120 §8.1.3) can be the same as another one.
 //! * Later stanzas for the account wait until the message has been looked up.
-//! * An archive that can't be asked counts as not having the message.
+//! * A store that is slow or away is asked again for a while. An archive that can't be asked even
+//!   then counts as not having the message: chat continues without the database.
 
 use rookery_fanout::Packet;
 use rookery_hub::{Notes, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_store::ArchiveQuery;
+use rookery_store::{ArchiveQuery, StoreError};
 
 use super::noted::{KnownIds, essence, mark};
 use super::{id, recorder};
@@ -53,29 +54,62 @@ pub(super) fn find(
     packet: &Packet,
     then: impl FnOnce(&mut World, Option<FoundMessage>) + 'static,
 ) {
-    let Some(wanted) = packet.id().map(|_| essence(packet)) else { return then(world, None) };
+    let Some(essence) = packet.id().map(|_| essence(packet)) else { return then(world, None) };
     let key = mark(world, packet).map(|mark| (owner.clone(), mark));
-    // A store that is slow or away gets it later, under this id.
-    if let Some(id) = key.as_ref().and_then(|key| recorder::find_marked(world, key)) {
-        return then(world, Some(FoundMessage { id, is_archived: true }));
+    let until_ms = world.time() + PATIENCE_MS;
+    ask(world, WantedMessage { owner: owner.clone(), with, essence, key, until_ms }, then);
+}
+
+/// A message that is looked for.
+struct WantedMessage {
+    owner: Jid,
+    /// The other party of the conversation.
+    with: Option<Jid>,
+    essence: Vec<u8>,
+    /// The archive and the mark of the message.
+    key: Option<(Jid, u64)>,
+    /// The time until which a store that is slow or away is asked again, in milliseconds.
+    until_ms: u64,
+}
+
+fn ask(world: &mut World, wanted: WantedMessage, then: impl FnOnce(&mut World, Option<FoundMessage>) + 'static) {
+    if let Some(found) = find_here(world, &wanted) {
+        return then(world, Some(found));
     }
     let after = id::at(world.time().saturating_sub(world.longest_absence_ms()));
+    let with = wanted.with.clone();
     let query = ArchiveQuery { with, after, last: true, limit: MOST, max_bytes: MOST_BYTES, ..ArchiveQuery::default() };
-    let page = world.stores.archive.page(owner.as_ref(), query);
+    let page = world.stores.archive.page(wanted.owner.as_ref(), query);
     world.wait(page, move |world, page| {
+        if page.as_ref().is_err_and(StoreError::is_outage) && world.time() < wanted.until_ms && !world.is_stopping() {
+            world.after(AGAIN_MS, move |world| ask(world, wanted, then));
+            return;
+        }
         let messages = page.ok().flatten().map(|page| page.messages).unwrap_or_default();
-        let is_same = |stanza: &[u8]| Packet::from_bytes(stanza).is_ok_and(|found| essence(&found) == wanted);
+        let is_same = |stanza: &[u8]| Packet::from_bytes(stanza).is_ok_and(|found| essence(&found) == wanted.essence);
         let archived = messages.into_iter().rev().find(|(_, stanza)| is_same(stanza));
         let archived = archived.map(|(id, _)| FoundMessage { id, is_archived: true });
-        let noted = || {
-            let id = world.state::<KnownIds>().find(key.as_ref()?)?;
+        let noted = |world: &World| {
+            let id = world.state::<KnownIds>().find(wanted.key.as_ref()?)?;
             Some(FoundMessage { id, is_archived: false })
         };
-        let found = archived.or_else(noted);
+        // Another repetition may have been recorded meanwhile.
+        let found = archived.or_else(|| find_here(world, &wanted)).or_else(|| noted(world));
         then(world, found);
     });
+}
+
+/// Finds a message that this process has recorded and the store has not confirmed. A store that is
+/// slow or away gets it later, under this id.
+fn find_here(world: &mut World, wanted: &WantedMessage) -> Option<FoundMessage> {
+    let id = recorder::find_marked(world, wanted.key.as_ref()?)?;
+    Some(FoundMessage { id, is_archived: true })
 }
 
 /// The most messages of the conversation that are searched.
 const MOST: usize = 200;
 const MOST_BYTES: usize = 1 << 20;
+/// The time for which a store that is slow or away is asked, in milliseconds, and the time between
+/// two questions. Meanwhile later stanzas for the account wait.
+const PATIENCE_MS: u64 = 20_000;
+const AGAIN_MS: u64 = 1000;

@@ -40,3 +40,38 @@ fn what_waits_for_the_archive_of_a_living_home_has_the_same_id_again() {
         assert_eq!(results.count(), 1, "{all:?}");
     }
 }
+
+/// The archive has the message already, and the database is away for a moment when it comes again.
+#[test]
+fn an_archive_that_is_away_for_a_moment_is_asked_again() {
+    let held = HeldStores::new(Memory::stores());
+    held.set_flowing(true);
+    let server = Server::with(Config { shards: 4, nodes: 2, stores: held.stores(), ..Config::default() });
+    let (mut romeo, mut juliet) = (at(&server, "romeo", 0, 0, "orchard"), at(&server, "juliet", 2, 2, "balcony"));
+    let id = juliet.enable();
+    let jid = juliet.jid.clone().expect("bound");
+    server.slow_journals(true);
+    let text = format!("<message type='chat' id='m1' to='{}'><body>once</body></message>", romeo.full());
+    juliet.send(&text);
+    juliet.pump();
+    server.advance(5_000);
+    let first = ids(&mut romeo);
+    assert_eq!(first.len(), 1);
+    kill(&server);
+    let (mut juliet, handled) = back(&server, &jid, &id, 0, 0);
+    assert_eq!(handled, 0, "nobody knows what has come of it");
+    held.set_fault(Some(StoreError::Busy));
+    juliet.send(&text);
+    juliet.pump();
+    server.advance(10_000);
+    assert_eq!(ids(&mut romeo), [""; 0], "it waits");
+    held.set_fault(None);
+    server.advance(5_000);
+    assert_eq!(ids(&mut romeo), first);
+    held.set_fault(Some(StoreError::Busy));
+    let other = format!("<message type='chat' id='m2' to='{}'><body>two</body></message>", romeo.full());
+    juliet.send(&other);
+    juliet.pump();
+    server.advance(30_000);
+    assert_eq!(ids(&mut romeo).len(), 1, "it doesn't wait for ever");
+}
