@@ -227,7 +227,7 @@ impl ClusterBench {
 
 /// Returns the events of the sessions of the people whose messages were lost or came twice.
 fn sessions_of(faults: &[MessageFault], crowd: &ClusterCrowd) -> Vec<FaultySession> {
-    let Some(begun) = crowd.books.begun() else { return Vec::new() };
+    let Some(begun) = crowd.books.start() else { return Vec::new() };
     let people: HashSet<usize> = faults.iter().flat_map(|fault| [fault.from, fault.to]).collect();
     let events = crowd.cuts.events.iter().filter(|event| people.contains(&event.person));
     let session = |event: &SessionEvent| {

@@ -28,7 +28,8 @@ struct BookedMessage {
     is_late: bool,
 }
 
-/// A message that was lost, came twice or arrived out of order: the times are seconds since the first message was sent.
+/// A message that was lost, came twice or arrived out of order. The times are seconds since the
+/// first message was sent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MessageFault {
     /// The number in its text and id.
@@ -220,14 +221,14 @@ impl MessageBooks {
     }
 
     /// Returns the time at which the first message between people was sent.
-    pub fn begun(&self) -> Option<Instant> {
+    pub fn start(&self) -> Option<Instant> {
         self.messages.first().map(|message| message.said)
     }
 
     /// Returns the first of the messages between people that were lost, came twice with another id,
     /// or arrived out of order.
     pub fn faults(&self) -> Vec<MessageFault> {
-        let Some(begun) = self.begun() else { return Vec::new() };
+        let Some(begun) = self.start() else { return Vec::new() };
         let seconds = |at: Instant| at.duration_since(begun).as_secs_f64();
         let is_fault = |message: &BookedMessage| message.is_missing() || message.doubled.is_some() || message.is_late;
         let faults = self.messages.iter().enumerate().filter(|(_, message)| is_fault(message)).take(MOST_FAULTS);
