@@ -64,8 +64,8 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "give back: others that have it get it again",
         file: "crates/hub/src/bind.rs",
-        guard: "found.takes_messages() && found.reachable_since <= unsent.number",
-        instead: "!$on && found.takes_messages() && found.reachable_since <= unsent.number",
+        guard: "self.reachable_since(other).is_some_and(|since| since <= unsent.number)",
+        instead: "!$on && self.reachable_since(other).is_some_and(|since| since <= unsent.number)",
     },
     Mutant {
         name: "give back: pushes of a session go to the next one of its resource",
