@@ -18,6 +18,7 @@ message. Each scenario has its own cluster. A fault occurs every 20 seconds.
     redis      Redis is killed with all its data, and restarted after 5 s
     database   PostgreSQL is paused for 8 s (SIGSTOP)
     cut        all connections to PostgreSQL break, once a second for 5 s
+    slow       as kill, while PostgreSQL is paused for 2 of every 2.05 s until the middle of the run
     room       everybody is in one room; its home node is killed, and restarted after 10 s
                (for a room of 500: --users 500 --rate 10)
 
@@ -35,6 +36,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from databases import Postgres, free_port
@@ -156,7 +158,7 @@ def is_backend(pid):
 
 
 class Cluster:
-    SCENARIOS = ["none", "kill", "stop", "restart", "redis", "database", "cut", "room"]
+    SCENARIOS = ["none", "kill", "stop", "restart", "redis", "database", "cut", "slow", "room"]
 
     def __init__(self, database, nodes, users):
         self.folder = tempfile.mkdtemp(prefix="rookery-cluster-")
@@ -199,7 +201,7 @@ def harm(cluster, scenario, number):
         alive = next(node for node in cluster.nodes if node.process.poll() is None)
         home = alive.command("node", "home", ROOM).split()[-1]
         node = next(node for node in cluster.nodes if f"n{node.number}" == home)
-    if scenario in ("kill", "room"):
+    if scenario in ("kill", "slow", "room"):
         node.end(signal.SIGKILL)
         time.sleep(10)
         cluster.start(node)
@@ -221,11 +223,18 @@ def harm(cluster, scenario, number):
                     os.kill(pid, signal.SIGTERM)
             time.sleep(1)
     elif scenario == "database":
-        stopped = family(cluster.database.process.pid)
-        for how in (signal.SIGSTOP, signal.SIGCONT):
-            for pid in stopped:
+        pause(cluster.database, 8)
+
+
+def pause(database, seconds):
+    """Pauses all processes of PostgreSQL."""
+    stopped = family(database.process.pid)
+    for how in (signal.SIGSTOP, signal.SIGCONT):
+        for pid in stopped:
+            # A backend may have ended meanwhile.
+            with suppress(ProcessLookupError):
                 os.kill(pid, how)
-            time.sleep(8 if how == signal.SIGSTOP else 0)
+        time.sleep(seconds if how == signal.SIGSTOP else 0)
 
 
 def run(database, server, scenario, options):
@@ -246,7 +255,15 @@ def run(database, server, scenario, options):
             number += 1
             print(f"  {time.monotonic() - begun:5.0f} s: harm {number} done", flush=True)
 
-    threads = [threading.Thread(target=supervise)] + ([threading.Thread(target=do_harm)] if scenario != "none" else [])
+    def slow_down():
+        end = time.monotonic() + options.seconds / 2
+        # Everybody is there by then.
+        is_over.wait(5)
+        while time.monotonic() < end and not is_over.wait(0.05):
+            pause(database, 2)
+
+    harms = {"none": [], "slow": [do_harm, slow_down]}.get(scenario, [do_harm])
+    threads = [threading.Thread(target=target) for target in (supervise, *harms)]
     try:
         hosts = ",".join(f"127.0.0.1:{node.port}" for node in cluster.nodes)
         print(f"== {server}, {scenario}", flush=True)
