@@ -76,6 +76,8 @@ fn ask(world: &mut World, wanted: WantedMessage, then: impl FnOnce(&mut World, O
     if let Some(found) = find_here(world, &wanted) {
         return then(world, Some(found));
     }
+    // After that, waiting messages are on their way to the archive, with a mark or without.
+    recorder::write(world);
     let after = id::at(world.time().saturating_sub(world.longest_absence_ms()));
     let with = wanted.with.clone();
     let query = ArchiveQuery { with, after, last: true, limit: MOST, max_bytes: MOST_BYTES, ..ArchiveQuery::default() };

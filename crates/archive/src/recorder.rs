@@ -266,10 +266,9 @@ pub fn record(world: &mut World, record: ArchiveRecord<'_>) -> Option<String> {
     }
     if let Some(mark) = mark {
         let owner = owner.bare().to_jid();
-        world
-            .state_mut::<ArchiveRecorder>()
-            .marked
-            .insert((owner.clone(), mark), MarkedMessage { id, custody: Vec::new() });
+        // The shares of repetitions stay with the first message of that mark.
+        let marked = world.state_mut::<ArchiveRecorder>().marked.entry((owner.clone(), mark));
+        marked.or_insert(MarkedMessage { id, custody: Vec::new() });
         world.note_memo(&owner.to_string(), mark, Some(&NotedId { owner, mark, id }));
     }
     Some(id::text(id))
@@ -359,8 +358,10 @@ fn end_group(world: &mut World, group: &RecordGroup) -> Vec<Custody> {
     let mut repetitions = Vec::new();
     for (message, (.., mark)) in group.messages.iter().zip(&group.notes) {
         if let Some(mark) = mark {
-            let marked = world.state_mut::<ArchiveRecorder>().marked.remove(&(message.owner.clone(), *mark));
-            repetitions.extend(marked.into_iter().flat_map(|marked| marked.custody));
+            let (key, all) = ((message.owner.clone(), *mark), &mut world.state_mut::<ArchiveRecorder>().marked);
+            if all.get(&key).is_some_and(|marked| marked.id == message.id) {
+                repetitions.extend(all.remove(&key).into_iter().flat_map(|marked| marked.custody));
+            }
             world.note_memo::<NotedId>(message.owner.as_str(), *mark, None);
         }
     }

@@ -1,5 +1,7 @@
 //! A node dies while the database is away or slow.
 
+use std::sync::Arc;
+
 use rookery_store::StoreError;
 use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
@@ -7,15 +9,20 @@ use rookery_testkit::{Config, Server};
 
 use super::{at, back, ids, kill};
 
-/// The recipient's home lives, but its archive doesn't have the message yet.
-#[test]
-fn what_waits_for_the_archive_of_a_living_home_has_the_same_id_again() {
+/// Returns two nodes of two shards each, and their store, which may be taken away.
+fn nodes_with_a_store() -> (Arc<HeldStores>, Server) {
     let held = HeldStores::new(Memory::stores());
     held.set_flowing(true);
     let server = Server::with(Config { shards: 4, nodes: 2, stores: held.stores(), ..Config::default() });
+    (held, server)
+}
+
+/// The recipient's home lives, but its archive doesn't have the message yet.
+#[test]
+fn what_waits_for_the_archive_of_a_living_home_has_the_same_id_again() {
+    let (held, server) = nodes_with_a_store();
     let (mut romeo, mut juliet) = (at(&server, "romeo", 0, 0, "orchard"), at(&server, "juliet", 2, 2, "balcony"));
-    let id = juliet.enable();
-    let jid = juliet.jid.clone().expect("bound");
+    let (id, jid) = (juliet.enable(), juliet.jid.clone().expect("bound"));
     held.set_fault(Some(StoreError::Busy));
     let text = format!("<message type='chat' id='m1' to='{}'><body>once</body></message>", romeo.full());
     juliet.send(&text);
@@ -44,12 +51,9 @@ fn what_waits_for_the_archive_of_a_living_home_has_the_same_id_again() {
 /// The archive has the message already, and the database is away for a moment when it comes again.
 #[test]
 fn an_archive_that_is_away_for_a_moment_is_asked_again() {
-    let held = HeldStores::new(Memory::stores());
-    held.set_flowing(true);
-    let server = Server::with(Config { shards: 4, nodes: 2, stores: held.stores(), ..Config::default() });
+    let (held, server) = nodes_with_a_store();
     let (mut romeo, mut juliet) = (at(&server, "romeo", 0, 0, "orchard"), at(&server, "juliet", 2, 2, "balcony"));
-    let id = juliet.enable();
-    let jid = juliet.jid.clone().expect("bound");
+    let (id, jid) = (juliet.enable(), juliet.jid.clone().expect("bound"));
     server.slow_journals(true);
     let text = format!("<message type='chat' id='m1' to='{}'><body>once</body></message>", romeo.full());
     juliet.send(&text);
