@@ -1,6 +1,7 @@
 //! `rookery trace`: the way of the stanzas of one address through the running server, with each
 //! decision and its reason.
 
+use rookery_base::count_of;
 use rookery_hub::Subject;
 use rookery_hub::trace::{MOST_SECONDS, MOST_STANZAS};
 use rookery_web::control::trace::TRACE;
@@ -62,6 +63,17 @@ fn text(line: &Value, last: &mut String) -> String {
     if let Some(subject) = line["tracing"].as_str() {
         return format!("tracing {subject} for {} seconds; Ctrl+C ends it", cell(line, "seconds"));
     }
+    if line["refused"].is_string() {
+        return format!("node {} shows nothing: {}", cell(line, "node"), cell(line, "refused"));
+    }
+    match line["missing"].as_u64() {
+        Some(0) => return "all nodes answer again".into(),
+        Some(missing) => {
+            let shards = count_of(missing, "shard");
+            return format!("{shards} of other nodes can't be asked at the moment: what happens there is missing");
+        }
+        None => {}
+    }
     match line["ended"].as_str() {
         Some("stanzas") => return "the trace has reached its number of stanzas (--stanzas)".into(),
         Some(_) => return "the trace has reached its time limit (--seconds)".into(),
@@ -82,8 +94,14 @@ fn text(line: &Value, last: &mut String) -> String {
     }
     let time = cell(line, "time");
     let time = time.split_once('T').map_or(time.as_str(), |(_, time)| time.trim_end_matches('Z'));
+    let node = line["node"].as_str().map(|node| format!("{node} ")).unwrap_or_default();
     let shard = cell(line, "shard");
-    text += &format!("  {time}  shard {shard}  {:<8}  {}: {}", cell(line, "step"), cell(line, "to"), cell(line, "why"));
+    text += &format!(
+        "  {time}  {node}shard {shard}  {:<8}  {}: {}",
+        cell(line, "step"),
+        cell(line, "to"),
+        cell(line, "why")
+    );
     text.chars().map(|char| if char.is_control() && char != '\n' { '\u{fffd}' } else { char }).collect()
 }
 
@@ -125,5 +143,9 @@ mod tests {
         assert_eq!(text(&sighting("1", "kept"), &mut last), "  00:00:00.000  shard 1  kept      b@x: b\u{fffd}[2J");
         assert!(text(&sighting("2", "kept"), &mut last).starts_with("2 message"));
         assert!(text(&json!({ "left_out": 7 }), &mut last).contains("7 lines were left out"));
+        let mut elsewhere = sighting("2", "kept");
+        elsewhere["node"] = "n2".into();
+        assert!(text(&elsewhere, &mut last).starts_with("  00:00:00.000  n2 shard 1  kept"));
+        assert!(text(&json!({ "missing": 1 }), &mut last).starts_with("1 shard of other nodes can't be asked"));
     }
 }

@@ -1,8 +1,9 @@
 //! Traces show where a message went, or why it did not arrive.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use rookery_hub::{Sighting, Step, Subject, Trace, Value};
+use rookery_hub::{DriverQuestion, Sighting, Step, Subject, Trace, TraceExtent, Value};
+use rookery_shard::traced::SeenElsewhere;
 use rookery_testkit::{Client, Config, Server, befriend};
 
 /// A trace that a test makes a server write.
@@ -12,7 +13,7 @@ impl Tracing {
     fn of(server: &Server, subject: &str) -> Self {
         Self::with(
             server,
-            Trace::new(Subject::parse(subject).expect("a subject"), false, 100, u64::MAX, server.shards()),
+            Trace::new(1, Subject::parse(subject).expect("a subject"), extent(100), u64::MAX, server.shards()),
         )
     }
 
@@ -27,8 +28,8 @@ impl Tracing {
 
     fn end(&self, server: &Server) {
         for shard in 0..server.shards() {
-            let trace = self.0.clone();
-            server.run_at(shard, move |world| world.end_trace(&trace));
+            let reader = self.0.reader();
+            server.run_at(shard, move |world| world.end_trace(reader));
         }
     }
 
@@ -53,6 +54,10 @@ impl Tracing {
         assert!(next.is_none(), "{next:?} was not seen of one stanza, in this order:\n{}", lines.join("\n"));
         seen
     }
+}
+
+fn extent(most_stanzas: usize) -> TraceExtent {
+    TraceExtent { has_contents: false, most_stanzas }
 }
 
 fn is(sighting: &Sighting, (step, why): &(Step, &str)) -> bool {
@@ -335,12 +340,12 @@ fn nothing_else_is_seen_and_nothing_after_the_end() {
     assert_eq!(trace.take_seen(), []);
     // A trace also ends when its time is over, even if its reader is gone.
     let subject = || Subject::parse("juliet@example.org").expect("a subject");
-    let trace = Tracing::with(&server, Trace::new(subject(), false, 100, server.now() + 1000, server.shards()));
+    let trace = Tracing::with(&server, Trace::new(1, subject(), extent(100), server.now() + 1000, server.shards()));
     server.advance(2000);
     say(&mut romeo, "juliet@example.org", "4");
     assert_eq!(trace.take_seen(), []);
     // It also ends at its limit of stanzas.
-    let trace = Tracing::with(&server, Trace::new(subject(), false, 1, u64::MAX, server.shards()));
+    let trace = Tracing::with(&server, Trace::new(1, subject(), extent(1), u64::MAX, server.shards()));
     romeo.send("<message to='juliet@example.org' id='5'><body>5</body></message>");
     romeo.send("<message to='juliet@example.org' id='6'><body>6</body></message>");
     romeo.pump();
@@ -353,7 +358,8 @@ fn contents_are_seen_by_wish_and_passwords_never() {
     let server = Server::new();
     let mut romeo = server.online("romeo/orchard");
     let subject = Subject::parse("romeo@example.org").expect("a subject");
-    let trace = Tracing::with(&server, Trace::new(subject, true, 100, u64::MAX, server.shards()));
+    let extent = TraceExtent { has_contents: true, ..extent(100) };
+    let trace = Tracing::with(&server, Trace::new(1, subject, extent, u64::MAX, server.shards()));
     say(&mut romeo, "juliet@example.org", "but soft");
     romeo.send("<presence to='coven@conference.example.org/r'><x xmlns='http://jabber.org/protocol/muc'><password>swordfish</password></x></presence>");
     romeo.pump();
@@ -361,4 +367,43 @@ fn contents_are_seen_by_wish_and_passwords_never() {
         trace.take_seen().into_iter().filter_map(|sighting| sighting.first).map(|it| it.content).collect();
     assert!(contents.contains("but soft") && contents.contains("[not shown]"), "{contents}");
     assert!(!contents.contains("swordfish"), "{contents}");
+}
+
+#[test]
+fn a_reader_on_another_node_asks_for_what_was_seen() {
+    let server = Server::with(Config { shards: 4, nodes: 2, ..Config::default() });
+    let [romeo, juliet] = [("romeo", 0), ("juliet", 2)].map(|(stem, shard)| server.name_at(stem, shard));
+    let mut romeo = server.online(&format!("{romeo}/orchard"));
+    let _juliet = server.online(&format!("{juliet}/balcony"));
+    let question = DriverQuestion::Trace {
+        reader: 1,
+        subject: server.account(&juliet).to_string(),
+        extent: extent(100),
+        remaining_ms: 60_000,
+    };
+    let ask = || {
+        let (answers, question) = (Arc::new(Mutex::new(Vec::new())), question.clone());
+        let told = answers.clone();
+        server.run_at(0, move |world| {
+            world.ask_drivers_elsewhere(&question, move |_, answers| {
+                let read = |bytes: &[u8]| postcard::from_bytes::<SeenElsewhere>(bytes).expect("an answer");
+                *told.lock().expect("no panic") = answers.into_iter().map(|it| read(&it.expect("in time"))).collect();
+            });
+        });
+        server.settle();
+        std::mem::take(&mut *answers.lock().expect("no panic"))
+    };
+    let traced = || server.inspect(|world| world.is_tracing());
+    assert_eq!(ask().iter().map(|shard| shard.sightings.len()).collect::<Vec<_>>(), [0, 0]);
+    assert_eq!(traced(), [false, false, true, true]);
+    say(&mut romeo, server.account(&juliet).as_str(), "over there");
+    server.advance(9_000);
+    let seen = ask();
+    assert!(seen[0].sightings.iter().any(|sighting| sighting.step == Step::Given), "{seen:?}");
+    assert_eq!(ask()[0].sightings, [], "each is told once");
+    // It ends there soon after the last question.
+    server.advance(9_000);
+    assert_eq!(traced(), [false, false, true, true]);
+    server.advance(2_000);
+    assert_eq!(traced(), [false; 4]);
 }

@@ -236,7 +236,11 @@ impl NodeTable {
         let view = View::among(self.places.iter().map(member).collect(), |slot| place_of(slot).unwrap_or_default());
         let absent = self.places.iter().filter(|place| !place.is_member).map(member).collect();
         let journals_from = self.places.first().map_or(0, |own| own.row.journals_from);
-        view.with_name(self.homes, absent).with_journals_from(journals_from).not_before(self.floor_ms)
+        let names = self.places.iter().map(|place| (&*place.name).into()).collect();
+        view.with_node_names(names)
+            .with_name(self.homes, absent)
+            .with_journals_from(journals_from)
+            .not_before(self.floor_ms)
     }
 
     /// Returns a text that is the same on all nodes that use the same homes, in the same

@@ -75,6 +75,9 @@ pub struct View {
     own: usize,
     /// The members, this process first.
     members: Vec<Member>,
+    /// The names of the members' nodes in their configurations, in the order of the members; empty
+    /// if they aren't known.
+    node_names: Vec<Box<str>>,
     /// The hop of each slot.
     slots: Option<Box<[u16]>>,
     /// The name of the view: processes that use the same homes give it the same name.
@@ -96,6 +99,7 @@ impl View {
         Arc::new(Self {
             own,
             members: vec![Member { node: 0, incarnation: 0, shards, letters: u16::MAX }],
+            node_names: Vec::new(),
             slots: None,
             name: 0,
             absent: Vec::new(),
@@ -126,6 +130,7 @@ impl View {
         Arc::new(Self {
             own,
             members,
+            node_names: Vec::new(),
             slots: Some(slots),
             name: 0,
             absent: Vec::new(),
@@ -138,6 +143,23 @@ impl View {
     /// it, and no others. `absent`: its members that are no longer nodes.
     pub fn with_name(self: Arc<Self>, name: u64, absent: Vec<Member>) -> Arc<Self> {
         Arc::new(Self { name, absent, ..Arc::unwrap_or_clone(self) })
+    }
+
+    /// Returns the same view with the names of the members' nodes, in the order of the members.
+    pub fn with_node_names(self: Arc<Self>, node_names: Vec<Box<str>>) -> Arc<Self> {
+        Arc::new(Self { node_names, ..Arc::unwrap_or_clone(self) })
+    }
+
+    /// Returns the name of the node behind a hop; `None` if it isn't known.
+    pub fn node_name(&self, hop: usize) -> Option<&str> {
+        let mut shard = hop;
+        for (member, name) in self.members.iter().zip(&self.node_names) {
+            if shard < usize::from(member.shards.max(1)) {
+                return Some(name);
+            }
+            shard -= usize::from(member.shards.max(1));
+        }
+        None
     }
 
     /// Returns the same view with the first process of this node whose journal counts: other nodes
@@ -294,6 +316,14 @@ mod tests {
 
     fn member(node: u16, shards: u16) -> Member {
         Member { node, incarnation: 7, shards, letters: 1 }
+    }
+
+    #[test]
+    fn hops_lead_to_nodes_with_names() {
+        let view = View::among(vec![member(1, 2), member(2, 1)], |_| 0);
+        assert_eq!(view.node_name(0), None);
+        let view = view.with_node_names(vec!["n1".into(), "n2".into()]);
+        assert_eq!([0, 1, 2, 3].map(|hop| view.node_name(hop)), [Some("n1"), Some("n1"), Some("n2"), None]);
     }
 
     #[test]

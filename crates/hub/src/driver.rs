@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::trace::TraceExtent;
+
 /// A question to the driver of a shard. The driver alone defines the form of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DriverQuestion {
@@ -19,5 +21,22 @@ pub enum DriverQuestion {
         remote: String,
         /// The domains of this server that it concerns; `None` for all.
         locals: Option<Vec<String>>,
+    },
+    /// Report what was seen for a trace since the last question, and begin the trace with the first
+    /// question.
+    Trace {
+        /// The number of the reader.
+        reader: u128,
+        /// The addresses, in the form that [`Subject::parse`](crate::Subject::parse) reads.
+        subject: String,
+        /// The number of stanzas, and the detail in which they are shown.
+        extent: TraceExtent,
+        /// The milliseconds until the trace ends.
+        remaining_ms: u64,
+    },
+    /// End the trace of a reader.
+    EndTrace {
+        /// The number of the reader.
+        reader: u128,
     },
 }

@@ -194,7 +194,7 @@ pub use settings::{
 };
 pub use share::{Bounds, Share};
 pub use source::{Entrance, Group, Judgement, Judging, LoginBy, Proof, SignIn, Source, SourceSeen, Takes};
-pub use trace::{Sighting, Step, Subject, Trace};
+pub use trace::{Sighting, Step, Subject, Trace, TraceExtent};
 pub use waiting::Timer;
 pub use wakeups::Wakeups;
 pub use world::World;

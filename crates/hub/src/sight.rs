@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use rookery_fanout::{Addresses, Attention, Link, Packet, StanzaType};
+use rookery_fanout::{Addresses, Attention, Link, Packet, StanzaType, Station};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::StanzaError;
 use rookery_xml::{Element, Kind, Node, Stanza, Writer};
@@ -77,9 +77,31 @@ impl World {
         fits
     }
 
-    /// Stops writing into a trace.
-    pub fn end_trace(&mut self, trace: &Arc<Trace>) {
-        self.traces.retain(|other| !Arc::ptr_eq(other, trace));
+    /// Writes sightings into a trace as [`World::trace`] does, and ends the trace at its time. Its
+    /// reader puts that off as long as it asks.
+    pub fn trace_while_asked(&mut self, trace: Arc<Trace>) -> bool {
+        let fits = self.trace(trace.clone());
+        if fits {
+            self.end_in_time(trace);
+        }
+        fits
+    }
+
+    fn end_in_time(&mut self, trace: Arc<Trace>) {
+        match trace.until_ms().saturating_sub(self.clock.now_ms) {
+            0 => self.end_trace(trace.reader()),
+            remaining_ms => _ = self.after(remaining_ms, move |world| world.end_in_time(trace)),
+        }
+    }
+
+    /// Returns the trace of a reader, if one is being written for it.
+    pub fn trace_for(&self, reader: u128) -> Option<Arc<Trace>> {
+        self.traces.iter().find(|trace| trace.reader() == reader).cloned()
+    }
+
+    /// Stops writing into the trace of a reader.
+    pub fn end_trace(&mut self, reader: u128) {
+        self.traces.retain(|trace| trace.reader() != reader);
     }
 
     /// Returns whether anybody traces anything.
@@ -299,8 +321,10 @@ impl World {
 
     /// Describes the place of another shard, and its relation to the address.
     pub(crate) fn place_of_hop(&self, shard: usize, what: &str) -> String {
-        match self.station_of(shard) {
-            Some(station) if shard >= self.own_shards() => format!("to another node's shard ({station:?}), {what}"),
+        match (self.station_of(shard), self.node_name(shard)) {
+            (Some(Station { shard: number, .. }), Some(node)) if shard >= self.own_shards() => {
+                format!("to shard {number} of node {node}, {what}")
+            }
             _ => format!("to shard {shard}, {what}"),
         }
     }

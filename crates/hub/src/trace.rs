@@ -2,14 +2,15 @@
 //! reason.
 //!
 //! A trace is shared by the shards of a process, which write their sightings into it, and by its
-//! reader. Without a trace, a stanza on its way costs the check of one length; sightings are put
-//! into words only for stanzas that a trace is about.
+//! reader. Shards of other nodes have traces of their own for the same reader, who asks for their
+//! sightings again and again. Without a trace, a stanza on its way costs the check of one length;
+//! sightings are put into words only for stanzas that a trace is about.
 //!
 //! # Invariants
 //!
-//! * A trace ends: by its reader, and by its time even if the reader is gone. Its stanzas are
-//!   bounded in number, and so are the sightings that wait for the reader; those beyond the bound
-//!   are counted.
+//! * A trace ends: by its reader, and by its time even if the reader is gone; for a reader on
+//!   another node, as soon as that one has stopped asking for a while. Its stanzas are bounded in
+//!   number, and so are the sightings that wait for the reader; those beyond the bound are counted.
 //! * Users' texts are only visible to a trace that asks for them, and elements named as passwords
 //!   never are.
 //! * The number of a stanza follows from the stanza, so that it is the same on every shard and
@@ -23,6 +24,7 @@ use rookery_base::Set;
 use rookery_base::lock::lock;
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::{Bound, Most, Per, Unit};
+use serde::{Deserialize, Serialize};
 
 /// The addresses whose stanzas a trace is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +68,7 @@ impl Subject {
 }
 
 /// The kinds of sightings of a stanza.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
     /// It came in: from a session, another server or a component.
     Received,
@@ -109,7 +111,7 @@ impl Step {
 }
 
 /// One thing that was seen of a stanza.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sighting {
     /// Its place in the order of all that the trace has seen.
     pub number: u64,
@@ -138,7 +140,7 @@ pub struct Sighting {
 }
 
 /// The stanza itself, for its first sighting.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct First {
     /// Its length in bytes.
     pub bytes: usize,
@@ -147,14 +149,33 @@ pub struct First {
     pub content: String,
 }
 
+impl Sighting {
+    /// Returns about how many bytes it takes to send to another node.
+    fn bytes(&self) -> usize {
+        let texts = [&self.why, &self.from, &self.to, &self.kind, &self.type_, &self.id];
+        let content = self.first.as_ref().map_or(0, |first| first.content.len());
+        texts.into_iter().map(String::len).sum::<usize>() + content + FIXED_BYTES
+    }
+}
+
+/// The number of stanzas that a trace may have, and the detail in which it shows them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceExtent {
+    /// True if the texts of stanzas are shown.
+    pub has_contents: bool,
+    /// The number of stanzas after which the trace ends, at most [`MOST_STANZAS`].
+    pub most_stanzas: usize,
+}
+
 /// The trace of an operator: its subjects, and the sightings for its reader.
 #[derive(Debug)]
 pub struct Trace {
+    reader: u128,
     subject: Subject,
     has_contents: bool,
     most_stanzas: usize,
     /// The time at which the trace ends, by the clock of the shards.
-    until_ms: u64,
+    until_ms: AtomicU64,
     numbers: AtomicU64,
     known: Mutex<Set<u32>>,
     is_full: AtomicBool,
@@ -169,19 +190,25 @@ struct WaitingSightings {
 }
 
 impl Trace {
-    /// Returns a trace of at most this many stanzas, for this number of shards, until a time on
-    /// their clock.
-    pub fn new(subject: Subject, has_contents: bool, most_stanzas: usize, until_ms: u64, shards: usize) -> Self {
+    /// Returns a trace that is about `subject` for this number of shards until a time on their
+    /// clock. `reader` is a random number by which the shards of all nodes know the reader.
+    pub fn new(reader: u128, subject: Subject, extent: TraceExtent, until_ms: u64, shards: usize) -> Self {
         Self {
+            reader,
             subject,
-            has_contents,
-            most_stanzas: most_stanzas.min(MOST_STANZAS),
-            until_ms,
+            has_contents: extent.has_contents,
+            most_stanzas: extent.most_stanzas.min(MOST_STANZAS),
+            until_ms: AtomicU64::new(until_ms),
             numbers: AtomicU64::new(0),
             known: Mutex::default(),
             is_full: AtomicBool::new(false),
             seen: (0..shards.max(1)).map(|_| Mutex::default()).collect(),
         }
+    }
+
+    /// Returns the number of its reader.
+    pub fn reader(&self) -> u128 {
+        self.reader
     }
 
     /// Returns the addresses that the trace is about.
@@ -196,7 +223,12 @@ impl Trace {
 
     /// Returns the time at which the trace ends, by the clock of the shards.
     pub fn until_ms(&self) -> u64 {
-        self.until_ms
+        self.until_ms.load(Ordering::Relaxed)
+    }
+
+    /// Makes the trace end at another time, by the clock of the shards.
+    pub fn set_until_ms(&self, until_ms: u64) {
+        self.until_ms.store(until_ms, Ordering::Relaxed);
     }
 
     /// Returns whether there were more stanzas than it may have.
@@ -207,11 +239,21 @@ impl Trace {
     /// Takes the sightings since the last call, in order, and the number of those that found no
     /// room.
     pub fn take(&self) -> (Vec<Sighting>, u64) {
+        self.take_within(usize::MAX)
+    }
+
+    /// Takes sightings as [`Trace::take`] does, but leaves those that exceed this number of bytes
+    /// per shard to the next call. Takes at least one of each shard.
+    pub fn take_within(&self, bytes: usize) -> (Vec<Sighting>, u64) {
         let (mut taken, mut left_out) = (Vec::new(), 0);
         for seen in &self.seen {
-            let WaitingSightings { waiting, left_out: more } = std::mem::take(&mut *lock(seen));
-            taken.extend(waiting);
-            left_out += more;
+            let mut seen = lock(seen);
+            left_out += std::mem::take(&mut seen.left_out);
+            let mut used = 0;
+            while let Some(sighting) = seen.waiting.pop_front_if(|it| used == 0 || used + it.bytes() <= bytes) {
+                used += sighting.bytes();
+                taken.push(sighting);
+            }
         }
         taken.sort_by_key(|sighting| sighting.number);
         (taken, left_out)
@@ -257,6 +299,8 @@ pub const MOST_STANZAS: usize = 10_000;
 pub const MOST_SECONDS: u64 = 3600;
 /// Sightings of one trace that wait on one shard for their reader.
 const MOST_SIGHTINGS: usize = 2048;
+/// Bytes of a sighting besides its texts, about.
+const FIXED_BYTES: usize = 40;
 /// Bytes of a stanza that are shown.
 pub(crate) const MOST_CONTENT: usize = 4096;
 
@@ -310,7 +354,8 @@ mod tests {
 
     #[test]
     fn stanzas_and_sightings_are_bounded() {
-        let trace = Trace::new(Subject::parse("a@x").unwrap(), false, 2, 0, 2);
+        let extent = TraceExtent { has_contents: false, most_stanzas: 2 };
+        let trace = Trace::new(7, Subject::parse("a@x").unwrap(), extent, 0, 2);
         assert_eq!([trace.admit(1), trace.admit(2), trace.admit(1)], [Some(true), Some(true), Some(false)]);
         assert!(!trace.is_full());
         assert_eq!(trace.admit(3), None);
@@ -324,5 +369,8 @@ mod tests {
         assert_eq!((taken.len(), left_out), (MOST_SIGHTINGS + 1, 3));
         assert!(taken.is_sorted_by_key(|sighting| sighting.number), "shards are in one order");
         assert_eq!(trace.take(), (Vec::new(), 0));
+        (0..5).for_each(|_| trace.add(sighting(0)));
+        let bytes = sighting(0).bytes();
+        assert_eq!([3 * bytes - 1, 1, bytes].map(|bytes| trace.take_within(bytes).0.len()), [2, 1, 1]);
     }
 }

@@ -381,6 +381,12 @@ impl World {
         self.here.view.station(shard)
     }
 
+    /// Returns the name of the node of a shard; `None` if this process is no node of a cluster, or
+    /// there is no such shard.
+    pub fn node_name(&self, shard: usize) -> Option<&str> {
+        self.here.view.node_name(shard)
+    }
+
     /// Uses other homes from now on. Data whose home is on another node now leaves when all have
     /// adopted them, see [`World::begin_parting`].
     pub fn set_view(&mut self, view: Arc<View>) {

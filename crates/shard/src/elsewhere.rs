@@ -169,6 +169,13 @@ impl<D: Driver> Shard<D> {
             DriverQuestion::CloseStreams { remote, locals } => {
                 postcard::to_allocvec(&self.close_streams_with(&remote, locals.as_deref()))
             }
+            DriverQuestion::Trace { reader, subject, extent, remaining_ms } => {
+                postcard::to_allocvec(&self.trace_for_node(reader, &subject, extent, remaining_ms))
+            }
+            DriverQuestion::EndTrace { reader } => {
+                self.world.end_trace(reader);
+                postcard::to_allocvec(&())
+            }
         };
         if let Ok(answer) = answer {
             reply.answer(&mut self.world, ByteBuf::from(answer));
@@ -196,7 +203,7 @@ impl Door {
         self.ask_elsewhere(DriverQuestion::CloseStreams { remote, locals })
     }
 
-    fn ask_elsewhere<T: DeserializeOwned + Send + 'static>(
+    pub(crate) fn ask_elsewhere<T: DeserializeOwned + Send + 'static>(
         &self,
         question: DriverQuestion,
     ) -> Awaited<AnswersElsewhere<T>> {

@@ -22,7 +22,7 @@
 //!   [`resumption`]: when a session changes its connection, [`handover`]: its process, `moving`:
 //!   its node, [`gathered`]: the data that it takes along.
 //! * [`wires`]: connections with other servers; `federating`: the traffic on them.
-//! * [`elsewhere`]: an operator's queries to other nodes.
+//! * [`elsewhere`]: an operator's queries to other nodes; [`traced`]: traces for a reader there.
 //! * `away`: clients whose sessions are on another node; `lines`: sessions whose clients are;
 //!   `following`: the former when their sessions have another home, `taking_up`: the latter;
 //!   `keeping`: the memory of both for that. [`steering`]: clients that are told where their home
@@ -77,6 +77,7 @@ pub mod system;
 pub mod taking_up;
 mod telling;
 mod timers;
+pub mod traced;
 mod visits;
 pub mod websocket;
 pub mod wires;

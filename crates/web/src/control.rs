@@ -41,6 +41,7 @@ use crate::reply::{Body, reply, text};
 use crate::{WebShared, api, form};
 
 pub mod client;
+mod journey;
 pub mod log;
 pub mod trace;
 

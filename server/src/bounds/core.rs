@@ -20,6 +20,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
         .chain(of("sessions", relays::BOUNDS))
         .chain(of("federation", rookery_shard::elsewhere::BOUNDS))
         .chain(of("web", trace::BOUNDS))
+        .chain(of("web", rookery_shard::traced::BOUNDS))
         .chain(of("web", rookery_observe::slow::BOUNDS))
         .chain(of("web", rookery_observe::spans::BOUNDS))
         .chain(of("federation", bridged::BOUNDS))

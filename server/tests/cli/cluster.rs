@@ -7,6 +7,7 @@ use rookery_needs::{Mariadb, Postgres, Redis};
 
 use super::cluster_client::ClusterClient;
 use super::rig::{CliRig, FREE_PORTS, RigEnded, RigServer};
+use super::trace::a_trace_follows_messages_to_other_nodes;
 
 rookery_needs::needing!("cli.cluster":
     two_nodes_are_one_server,
@@ -296,6 +297,7 @@ pub mod test {
             }
         }
         nodes.tell_of_all(USERS.len());
+        a_trace_follows_messages_to_other_nodes(&nodes, &listed, &mut clients);
         // An account has one home, wherever its devices connect.
         let mut other = ClusterClient::log_in(USERS[0], port2);
         clients[1].send("<message type='headline' to='alice@localhost'><body>both</body></message>");

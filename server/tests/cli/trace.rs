@@ -5,6 +5,8 @@ use std::process::{Child, ChildStdout};
 
 use serde_json::Value;
 
+use super::cluster::{ClusterNodes, USERS};
+use super::cluster_client::ClusterClient;
 use super::control::{log_in, plain, read_until};
 use super::rig::CliRig;
 
@@ -95,6 +97,21 @@ fn contents_are_shown_by_wish_and_that_is_noted() {
     romeo.get_mut().write_all(b"<message to='juliet@localhost'><body>but soft</body></message>").expect("written");
     tracer.until("but soft");
     assert!(server.log().contains("with what people write"));
+}
+
+/// Checks that a trace at the first of two nodes shows what happens to a message on the second one.
+/// `homes` has a line for each of the users, whose clients are in the same order.
+pub fn a_trace_follows_messages_to_other_nodes(nodes: &ClusterNodes, homes: &str, clients: &mut [ClusterClient]) {
+    let at = |node: &str| homes.lines().position(|line| line.ends_with(node)).expect("each node is a home");
+    let (from, to) = (at(" n1"), format!("{}@localhost", USERS[at(" n2")]));
+    let mut tracer = Tracer::new(&nodes.rigs[0], &[&to, "--stanzas", "1"]);
+    clients[from].say(&to, "followed");
+    tracer.until(&format!("message chat from {}@localhost/", USERS[from]));
+    tracer.until("of node n2, the home of the account");
+    let given = tracer.until("given");
+    assert!(given.contains("  n2 shard "), "{given}");
+    clients[from].say(&to, "beyond the limit");
+    tracer.until("the trace has reached its number of stanzas");
 }
 
 #[test]

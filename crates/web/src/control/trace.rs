@@ -1,4 +1,4 @@
-//! Traces for commands: the way of the stanzas of one address, as the shards see it.
+//! Traces for commands: the way of the stanzas of one address, as the shards of all nodes see it.
 //!
 //! # Invariants
 //!
@@ -7,20 +7,24 @@
 //!   duration, and whether it shows users' texts.
 
 use std::fmt::Debug;
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::body::Bytes;
 use hyper::{Response, StatusCode};
-use rookery_base::{count_of, date, one_shot};
+use rookery_base::{Awaited, chance, count_of, one_shot};
 use rookery_hub::trace::{MOST_SECONDS, MOST_STANZAS, MOST_TRACES};
-use rookery_hub::{Sighting, Subject, Trace};
+use rookery_hub::{Subject, Trace, TraceExtent};
 use rookery_operations::Refusal;
 use rookery_operations::action_log::Entry;
 use rookery_shard::Door;
-use serde_json::{Value, json};
+use rookery_shard::elsewhere::AnswersElsewhere;
+use rookery_shard::traced::SeenElsewhere;
+use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, timeout};
 
@@ -28,6 +32,7 @@ use crate::api::BY_COMMAND;
 use crate::api::problem::Problem;
 use crate::ask::now_ms;
 use crate::body::ComingBytes;
+use crate::control::journey::Journey;
 use crate::reply::{Body, reply};
 use crate::{WebShared, form};
 
@@ -64,19 +69,24 @@ pub(super) async fn show(
     };
     let has_contents = form::value(&pairs, "contents") == "yes";
     note(shared, who, &subject, stanzas, seconds, has_contents);
+    let Some(reader) = random() else { return Problem::from(Refusal::Late).response() };
     let until = Instant::now() + Duration::from_secs(seconds);
     let until_ms = shared.door.now_ms() + seconds * 1000;
-    let trace = Trace::new(subject, has_contents, stanzas as usize, until_ms, shared.door.shards());
-    let Some(armed) = Armed::new(shared.door.clone(), Arc::new(trace)).await else {
+    let extent = TraceExtent { has_contents, most_stanzas: stanzas as usize };
+    let trace = Trace::new(reader, subject, extent, until_ms, shared.door.shards());
+    let Some(armed) = Armed::new(shared.door.clone(), Arc::new(trace), extent).await else {
         return Problem::from(Refusal::Late).response();
     };
-    let mut looks = interval(LOOK);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let reading =
-        TraceReading { armed, has_begun: false, looks, until, full_since: None, is_over: false, _place: place };
     let mut response = reply(StatusCode::OK, "application/x-ndjson", "");
-    *response.body_mut() = Body::coming(reading);
+    *response.body_mut() = Body::coming(TraceReading::new(armed, until, place));
     response
+}
+
+/// Returns a number by which the shards of all nodes know a reader.
+fn random() -> Option<u128> {
+    let mut bytes = [0; 16];
+    chance::fill(&mut bytes).ok()?;
+    Some(u128::from_ne_bytes(bytes))
 }
 
 fn note(shared: &WebShared, who: &str, subject: &Subject, stanzas: u64, seconds: u64, has_contents: bool) {
@@ -99,13 +109,14 @@ fn note(shared: &WebShared, who: &str, subject: &Subject, stanzas: u64, seconds:
 struct Armed {
     door: Door,
     trace: Arc<Trace>,
+    extent: TraceExtent,
 }
 
 impl Armed {
-    /// Returns the trace once all shards have begun it; `None` if one of them doesn't answer in
-    /// time.
-    async fn new(door: Door, trace: Arc<Trace>) -> Option<Self> {
-        let armed = Self { door, trace };
+    /// Returns the trace once all shards of this node have begun it; `None` if one of them doesn't
+    /// answer in time.
+    async fn new(door: Door, trace: Arc<Trace>, extent: TraceExtent) -> Option<Self> {
+        let armed = Self { door, trace, extent };
         let begun: Vec<_> = (0..armed.door.shards())
             .map(|shard| {
                 let (completer, begun) = one_shot::<bool>();
@@ -120,16 +131,25 @@ impl Armed {
                 return None;
             }
         }
+        // The other nodes begin with the first question.
+        let asked = armed.ask(MOST_SECONDS * 1000);
+        timeout(PATIENCE, asked).await.ok()?.ok()?;
         Some(armed)
+    }
+
+    /// Asks the other nodes what they have seen since the last question.
+    fn ask(&self, remaining_ms: u64) -> AwaitedSightings {
+        self.door.trace_elsewhere(self.trace.reader(), self.trace.subject(), self.extent, remaining_ms)
     }
 }
 
 impl Drop for Armed {
     fn drop(&mut self) {
+        let reader = self.trace.reader();
         for shard in 0..self.door.shards() {
-            let trace = self.trace.clone();
-            self.door.run_at(shard, move |world| world.end_trace(&trace));
+            self.door.run_at(shard, move |world| world.end_trace(reader));
         }
+        self.door.end_trace_elsewhere(reader);
     }
 }
 
@@ -139,6 +159,9 @@ struct TraceReading {
     armed: Armed,
     /// The times of checks for more. A sighting wakes no task, since shards write them.
     looks: Interval,
+    /// The answers of the other nodes that are on their way.
+    asked: Option<AwaitedSightings>,
+    journey: Journey,
     until: Instant,
     /// The time at which the trace had all of its stanzas.
     full_since: Option<Instant>,
@@ -147,38 +170,69 @@ struct TraceReading {
     _place: OwnedSemaphorePermit,
 }
 
+impl TraceReading {
+    fn new(armed: Armed, until: Instant, place: OwnedSemaphorePermit) -> Self {
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let journey = Journey::new(armed.extent.most_stanzas);
+        Self {
+            armed,
+            looks,
+            asked: None,
+            journey,
+            until,
+            full_since: None,
+            has_begun: false,
+            is_over: false,
+            _place: place,
+        }
+    }
+
+    /// Returns the lines about everything that was seen since the last call, here and elsewhere.
+    fn lines(&mut self, elsewhere: AnswersElsewhere<SeenElsewhere>) -> String {
+        let (now, trace) = (Instant::now(), &self.armed.trace);
+        let mut text = String::new();
+        if !std::mem::replace(&mut self.has_begun, true) {
+            let seconds = self.until.saturating_duration_since(now).as_secs_f64().round() as u64;
+            let begun = json!({ "tracing": trace.subject().as_str(), "seconds": seconds });
+            text.push_str(&format!("{begun}\n"));
+        }
+        let here = trace.take();
+        for line in self.journey.lines(here, elsewhere) {
+            text.push_str(&format!("{line}\n"));
+        }
+        if trace.is_full() || self.journey.is_full {
+            self.full_since.get_or_insert(now);
+        }
+        // The trace still waits for the fate of its last stanzas.
+        let is_full = self.full_since.is_some_and(|since| now >= since + OUTCOMES);
+        if is_full || now >= self.until {
+            self.is_over = true;
+            let why = if is_full { "stanzas" } else { "seconds" };
+            text.push_str(&format!("{{\"ended\":\"{why}\"}}\n"));
+        }
+        text
+    }
+}
+
 impl ComingBytes for TraceReading {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
             if self.is_over {
                 return Poll::Ready(None);
             }
-            let now = ready!(self.looks.poll_tick(context));
-            let trace = &self.armed.trace;
-            let (seen, left_out) = trace.take();
-            let mut text = String::new();
-            if !std::mem::replace(&mut self.has_begun, true) {
-                let seconds = self.until.saturating_duration_since(now).as_secs_f64().round() as u64;
-                let begun = json!({ "tracing": trace.subject().as_str(), "seconds": seconds });
-                text.push_str(&format!("{begun}\n"));
-            }
-            for sighting in &seen {
-                text.push_str(&line(sighting).to_string());
-                text.push('\n');
-            }
-            if left_out > 0 {
-                text.push_str(&format!("{{\"left_out\":{left_out}}}\n"));
-            }
-            if trace.is_full() {
-                self.full_since.get_or_insert(now);
-            }
-            // The trace still waits for the fate of its last stanzas.
-            let is_full = self.full_since.is_some_and(|since| now >= since + OUTCOMES);
-            if is_full || now >= self.until {
-                self.is_over = true;
-                let why = if is_full { "stanzas" } else { "seconds" };
-                text.push_str(&format!("{{\"ended\":\"{why}\"}}\n"));
-            }
+            let Some(asked) = &mut self.asked else {
+                ready!(self.looks.poll_tick(context));
+                let remaining = self.until.saturating_duration_since(Instant::now());
+                self.asked = Some(self.armed.ask(remaining.as_millis() as u64));
+                continue;
+            };
+            let Ok(elsewhere) = ready!(Pin::new(asked).poll(context)) else {
+                // The server is stopping.
+                return Poll::Ready(None);
+            };
+            self.asked = None;
+            let text = self.lines(elsewhere);
             if !text.is_empty() {
                 return Poll::Ready(Some(Ok(text.into())));
             }
@@ -186,31 +240,7 @@ impl ComingBytes for TraceReading {
     }
 }
 
-fn line(sighting: &Sighting) -> Value {
-    let mut line = json!({
-        "time": date::timestamp_ms(sighting.unix_ms),
-        "shard": sighting.shard,
-        "step": sighting.step.name(),
-        "why": sighting.why,
-        "to": sighting.to,
-    });
-    let Some(members) = line.as_object_mut() else { return line };
-    if let Some(stanza) = sighting.stanza {
-        members.insert("trace".into(), format!("{stanza:08x}").into());
-        members.insert("from".into(), sighting.from.clone().into());
-        members.insert("kind".into(), sighting.kind.clone().into());
-    }
-    for (name, value) in [("type", &sighting.type_), ("id", &sighting.id)] {
-        if !value.is_empty() {
-            members.insert(name.into(), value.clone().into());
-        }
-    }
-    if let Some(first) = &sighting.first {
-        members.insert("bytes".into(), first.bytes.into());
-        members.insert("content".into(), first.content.clone().into());
-    }
-    line
-}
+type AwaitedSightings = Awaited<AnswersElsewhere<SeenElsewhere>>;
 
 /// The path of traces behind [`crate::api::PREFIX`].
 pub const TRACE: &str = "/trace";
