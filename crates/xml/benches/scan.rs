@@ -32,7 +32,7 @@ fn chat_288(bencher: Bencher<'_, '_>) {
     scan(bencher, seeds::CHAT);
 }
 
-/// Measures the same, with what routing asks of the stanza.
+/// Measures the same, and the reading of what routing needs.
 #[divan::bench(sample_size = 256)]
 fn chat_288_and_view(bencher: Bencher<'_, '_>) {
     let mut scanner = Scanner::new();

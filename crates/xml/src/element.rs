@@ -30,7 +30,7 @@ pub struct Element {
 pub struct Attr {
     /// The local name; `xml:lang` and similar names keep their prefix.
     pub name: String,
-    /// Namespace, empty for attributes without prefix.
+    /// The namespace, empty for an attribute without a prefix.
     pub ns: Arc<str>,
     /// The value, with references resolved.
     pub value: String,
@@ -71,14 +71,14 @@ impl Element {
         reader.read(child.range().start)
     }
 
-    /// Returns the same with this attribute, which replaces one of the same name.
+    /// Returns the element with this attribute, which replaces one of the same name.
     #[must_use]
     pub fn with_attr(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.set_attr(name, value);
         self
     }
 
-    /// Returns the same with this attribute, if there is a value.
+    /// Returns the element with this attribute, if there is a value.
     #[must_use]
     pub fn with_opt_attr(self, name: impl Into<String>, value: Option<impl Into<String>>) -> Self {
         match value {
@@ -87,21 +87,21 @@ impl Element {
         }
     }
 
-    /// Returns the same with this attribute after the others, whatever its namespace.
+    /// Returns the element with this attribute after the others, whatever its namespace.
     #[must_use]
     pub fn with_namespaced_attr(mut self, attr: Attr) -> Self {
         self.attrs.push(attr);
         self
     }
 
-    /// Returns the same with this text after its content.
+    /// Returns the element with this text after its content.
     #[must_use]
     pub fn with_text(mut self, text: impl AsRef<str>) -> Self {
         self.push_text(text.as_ref());
         self
     }
 
-    /// Returns the same with this child after its content.
+    /// Returns the element with this child after its content.
     #[must_use]
     pub fn with_child(mut self, child: Element) -> Self {
         self.push_child(child);
@@ -138,7 +138,7 @@ impl Element {
         }
     }
 
-    /// Keeps only the children of which this is true; text stays.
+    /// Keeps only the children for which `keep` returns true; text stays.
     pub fn retain_children(&mut self, mut keep: impl FnMut(&Element) -> bool) {
         self.nodes.retain(|node| match node {
             Node::Element(child) => keep(child),
@@ -166,7 +166,7 @@ impl Element {
         self.position(name).map(|at| self.attrs[at].value.as_str())
     }
 
-    /// Returns all attributes, in the order they were written.
+    /// Returns all attributes, in the order in which they were written.
     pub fn attrs(&self) -> &[Attr] {
         &self.attrs
     }

@@ -69,7 +69,7 @@ fn escape(text: &str, replacement: Replacement) -> Cow<'_, str> {
 }
 
 fn push(out: &mut Vec<u8>, text: &str, replacement: Replacement) {
-    // Nearly always nothing has to be escaped, and this is done to the sender of every stanza.
+    // Nearly always nothing has to be escaped, and the sender of every stanza comes through here.
     if text.bytes().all(is_plain) {
         return out.extend_from_slice(text.as_bytes());
     }

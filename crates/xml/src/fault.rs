@@ -13,7 +13,7 @@ pub enum Fault {
     RestrictedXml,
     /// The root of the stream is not in the streams namespace (RFC 6120 §4.8.1).
     InvalidNamespace,
-    /// A prefix is bound nowhere, or the stream's root has the wrong one (RFC 6120 §4.8.5).
+    /// A prefix isn't bound, or the stream's root has the wrong one (RFC 6120 §4.8.5).
     BadNamespacePrefix,
     /// The XML declaration names an encoding other than UTF-8 (RFC 6120 §11.6).
     UnsupportedEncoding,
@@ -64,7 +64,7 @@ impl Fault {
             Self::UnsupportedEncoding => "The encoding has to be UTF-8.",
             Self::BadFormat => "This is not what belongs here.",
             Self::TooBig => "The stanza is too big.",
-            Self::TooDeep => "Elements are nested too deep.",
+            Self::TooDeep => "Elements are nested too deeply.",
             Self::TooManyAttributes => "An element has too many attributes.",
             Self::TooManyNamespaces => "Too many namespace prefixes are declared.",
             Self::NameTooLong => "A name is too long.",

@@ -135,7 +135,8 @@ fn bind(header: &mut Header, prefix: String, uri: String) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Namespaces in XML §6.3, and that each prefix is declared.
+/// Checks that no two attributes are the same (Namespaces in XML §6.3), and that each prefix is
+/// declared.
 fn check_attributes(buf: &[u8], header: &Header, foreign: &[QName]) -> Result<(), Fault> {
     let mut seen = Vec::with_capacity(foreign.len());
     for name in foreign {

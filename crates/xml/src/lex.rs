@@ -54,7 +54,7 @@ fn any_qname(buf: &[u8], start: usize) -> Result<QName, Stop> {
     Ok(name)
 }
 
-/// Reads a name without colon and returns its end, where there is another byte.
+/// Reads a name without a colon and returns its end, where there is another byte.
 #[inline(always)]
 fn ncname(buf: &[u8], start: usize) -> Result<usize, Stop> {
     let mut at = start;
@@ -95,7 +95,7 @@ fn ncname_beyond_ascii(buf: &[u8], start: usize) -> Result<usize, Stop> {
     }
 }
 
-/// Moves over white space (XML §2.3 \[3\]) to the byte behind it.
+/// Moves over white space (XML §2.3 \[3\]) to the byte after it.
 #[inline(always)]
 pub(crate) fn space(buf: &[u8], mut at: usize) -> Result<usize, Stop> {
     loop {
@@ -211,7 +211,7 @@ pub(crate) fn cdata_start(buf: &[u8], at: usize) -> Result<usize, Stop> {
     }
 }
 
-/// Moves the cursor behind the `]]>` that ends a CDATA section (XML §2.7).
+/// Moves the cursor past the `]]>` that ends a CDATA section (XML §2.7).
 pub(crate) fn cdata(buf: &[u8], cursor: &mut usize) -> Result<(), Stop> {
     loop {
         stride::skip_plain_cdata(buf, cursor);

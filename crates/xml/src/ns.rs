@@ -77,20 +77,19 @@ pub const OOB: &str = "jabber:x:oob";
 pub const BYTESTREAMS: &str = "http://jabber.org/protocol/bytestreams";
 /// XEP-0077 In-Band Registration
 pub const REGISTER: &str = "jabber:iq:register";
-/// XEP-0077 In-Band Registration, stream feature
-/// XEP-0390: Entity Capabilities 2.0.
+/// XEP-0390 Entity Capabilities 2.0
 pub const CAPS_2: &str = "urn:xmpp:caps";
-/// XEP-0279: Server IP Check.
+/// XEP-0279 Server IP Check
 pub const SIC: &str = "urn:xmpp:sic:1";
-/// XEP-0279, its first version.
+/// XEP-0279 Server IP Check, its first version
 pub const SIC_0: &str = "urn:xmpp:sic:0";
-/// XEP-0215: External Service Discovery.
+/// XEP-0215 External Service Discovery
 pub const EXTERNAL_SERVICES: &str = "urn:xmpp:extdisco:2";
-/// XEP-0445: Pre-Authenticated In-Band Registration: the token.
+/// XEP-0445 Pre-Authenticated In-Band Registration, the token
 pub const PREAUTH: &str = "urn:xmpp:pars:0";
-/// XEP-0445: the stream feature.
+/// XEP-0445 Pre-Authenticated In-Band Registration, stream feature
 pub const TOKEN_REGISTRATION: &str = "urn:xmpp:ibr-token:0";
-/// XEP-0077: the stream feature.
+/// XEP-0077 In-Band Registration, stream feature
 pub const REGISTER_FEATURE: &str = "http://jabber.org/features/iq-register";
 /// XEP-0084 User Avatar, the image
 pub const AVATAR_DATA: &str = "urn:xmpp:avatar:data";
@@ -106,7 +105,7 @@ pub const CAPS: &str = "http://jabber.org/protocol/caps";
 pub const DATA_VALIDATE: &str = "http://jabber.org/protocol/xdata-validate";
 /// XEP-0124 BOSH
 pub const HTTP_BIND: &str = "http://jabber.org/protocol/httpbind";
-/// XEP-0206: what XMPP adds to BOSH
+/// XEP-0206 XMPP Over BOSH, the attributes that it adds
 pub const XBOSH: &str = "urn:xmpp:xbosh";
 /// XEP-0138 Stream Compression
 pub const COMPRESS: &str = "http://jabber.org/protocol/compress";
@@ -184,11 +183,11 @@ pub const HATS: &str = "urn:xmpp:hats:0";
 pub const OCCUPANT_ID: &str = "urn:xmpp:occupant-id:0";
 /// XEP-0425 Moderated Message Retraction
 pub const MODERATE: &str = "urn:xmpp:message-moderate:1";
-/// XEP-0410 MUC Self-Ping: optimisation by the server
+/// XEP-0410 MUC Self-Ping, optimisation by the server
 pub const SELF_PING: &str = "http://jabber.org/protocol/muc#self-ping-optimization";
 /// XEP-0424 Message Retraction
 pub const RETRACT: &str = "urn:xmpp:message-retract:1";
-/// XEP-0424 §5, tombstones.
+/// XEP-0424 Message Retraction, tombstones (§5)
 pub const RETRACT_TOMBSTONE: &str = "urn:xmpp:message-retract:1#tombstone";
 /// XEP-0424 Message Retraction before version 0.4
 pub const RETRACT_0: &str = "urn:xmpp:message-retract:0";

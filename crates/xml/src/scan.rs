@@ -36,13 +36,14 @@ pub enum Scan {
     /// A whole first-level element of this number of bytes. [`Scanner::stanza`] returns a view of
     /// it.
     Stanza(usize),
-    /// Like [`Stanza`](Self::Stanza), but it uses a prefix that it doesn't declare. The stream
-    /// header may have: [`slow::canonical`](crate::slow::canonical) knows.
+    /// Like [`Stanza`](Self::Stanza), but the element uses a prefix that it doesn't declare. The
+    /// stream header may declare it: [`slow::canonical`](crate::slow::canonical) rewrites such
+    /// stanzas.
     Rare(usize),
 }
 
 /// Scans the items of one stream, one after the other. Holds the state of one unfinished item and
-/// no memory.
+/// allocates nothing.
 #[derive(Clone, Debug)]
 pub struct Scanner {
     phase: ScanPhase,
@@ -51,7 +52,7 @@ pub struct Scanner {
     /// Within an attribute value: everything before it has been checked. 0 otherwise.
     seen: u32,
     depth: u8,
-    /// A prefix is declared neither by the stanza nor by XML.
+    /// True if a prefix is declared neither by the stanza nor by XML.
     rare: bool,
     /// The element whose start tag is being read.
     tag: ScanTag,

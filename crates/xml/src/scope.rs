@@ -175,7 +175,7 @@ impl NamespaceScope {
     }
 
     /// Adds to the bytes that the stanza's namespaces would take without prefixes, at the end of a
-    /// tag. Without one in sight they take as many as are written.
+    /// tag. If no prefix is bound, they take only the bytes that are written.
     #[inline(always)]
     pub(crate) fn spell_out(&mut self, own: Namespace, limits: &Limits) -> Result<(), Fault> {
         if self.bound == 0 { Ok(()) } else { self.spell_out_prefixed(own, limits) }
@@ -195,7 +195,7 @@ impl NamespaceScope {
     }
 
     /// Returns the namespace of a prefix, `None` if the stanza doesn't declare it. The two fixed
-    /// prefixes are refused: only attributes have those, and nobody asks for theirs.
+    /// prefixes are refused: only attributes have those, and no caller asks for theirs.
     pub(crate) fn resolve(&self, buf: &[u8], prefix: &[u8]) -> Result<Option<Namespace>, Fault> {
         match prefix {
             b"xml" | b"xmlns" => return Err(Fault::NotWellFormed),
@@ -246,7 +246,7 @@ impl NamespaceScope {
     }
 }
 
-/// Namespaces in XML §3: neither of the two fixed namespaces may be the default.
+/// Checks that a default namespace is neither of the two fixed ones (Namespaces in XML §3).
 #[inline(always)]
 pub(crate) fn default_may_be(uri: &[u8]) -> Result<(), Fault> {
     // Both have at least this length, begin with `http://w`, and a reference that stands for a part

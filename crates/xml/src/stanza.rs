@@ -40,7 +40,7 @@ pub struct Raw<'a> {
 /// The places where the root's start tag can be cut and added to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Just behind the root's name: attributes may be inserted here.
+    /// The place just after the root's name, where attributes may be inserted.
     pub name_end: usize,
     /// Place of the `>` or `/>` that ends the start tag.
     pub head_end: usize,
@@ -217,8 +217,8 @@ impl<'a> Stanza<'a> {
         InsertPoint { offset: self.view.content_end as usize, self_closed: self.view.self_closed }
     }
 
-    /// Returns whether the root's name is written with a prefix. Such a root can't do without its
-    /// declaration.
+    /// Returns whether the root's name is written with a prefix, whose declaration the root then
+    /// needs.
     #[inline]
     pub fn has_prefix(&self) -> bool {
         self.bytes.get(1..self.view.local as usize).is_some_and(|prefix| !prefix.is_empty())
@@ -420,7 +420,8 @@ impl<'a> Child<'a> {
         })
     }
 
-    /// Returns the child elements of the child, in order. Theirs are in [`Child::element`].
+    /// Returns the child's own child elements, in order. Their descendants are in
+    /// [`Child::element`].
     pub fn children(&self) -> Children<'a> {
         let start = if self.open.self_closed { self.whole.len() } else { self.open.end };
         Children {

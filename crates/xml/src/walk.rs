@@ -29,12 +29,12 @@ pub(crate) struct WalkTag<'a> {
     /// The place after its `>`.
     pub(crate) end: usize,
     pub(crate) self_closed: bool,
-    /// It declares a namespace.
+    /// True if it declares a namespace.
     declares: bool,
     /// Its first attributes: those of most elements, so that they are read once.
     few: [(WalkName, Span); FEW],
     count: usize,
-    /// The place behind the last of those, where further attributes are read from the bytes.
+    /// The place after the last of those, where further attributes are read from the bytes.
     behind_few: usize,
 }
 
@@ -182,8 +182,8 @@ impl<'a> WalkTag<'a> {
     }
 }
 
-/// Returns the prefixes that an element uses, itself or within it, and doesn't declare; `xml` is
-/// everybody's.
+/// Returns the prefixes that an element or its descendants use without declaring them, except for
+/// `xml`.
 pub(crate) fn foreign_prefixes(element: &[u8]) -> BTreeSet<&[u8]> {
     let mut foreign = BTreeSet::new();
     if memchr::memchr(b':', element).is_none() {

@@ -35,7 +35,7 @@ impl Wrapper {
     /// Reads the start of a document: an XML declaration if there is one, and the tag.
     ///
     /// # Errors
-    /// It is no XML, is not whole, or asks for more than `limits` allow.
+    /// The document isn't XML, isn't complete, or needs more than `limits` allow.
     pub fn read(document: &[u8], limits: &Limits) -> Result<Self, Fault> {
         let window = document.get(..limits.bytes).unwrap_or(document);
         tag(window, limits).map_err(|stop| match stop {
@@ -52,7 +52,7 @@ impl Wrapper {
     }
 
     /// Returns whether `rest` is the end of the document: the end tag, and nothing but white space
-    /// behind it.
+    /// after it.
     pub fn ends_with(&self, rest: &[u8]) -> bool {
         let behind = rest.strip_prefix(b"</").and_then(|rest| rest.strip_prefix(self.written.as_bytes()));
         behind

@@ -54,7 +54,7 @@ impl Writer {
 
     /// Sets an attribute of the element started last. It has no effect once that has content.
     pub fn attr(&mut self, name: &str, value: &str) -> &mut Self {
-        debug_assert!(self.in_tag, "attribute {name} comes behind content");
+        debug_assert!(self.in_tag, "attribute {name} comes after content");
         debug_assert!(name != "xmlns" && !name.starts_with("xmlns:"), "namespaces are declared by the writer");
         if self.in_tag {
             let start = self.out.len();
@@ -156,8 +156,8 @@ impl Writer {
         self
     }
 
-    /// Adds a whole stanza as a child, byte for byte but for its namespace, which is that of a
-    /// client's stream unless the stanza is in none of the streams' own (XEP-0297 §3.1).
+    /// Adds a whole stanza as a child, byte for byte except for its namespace: a content namespace
+    /// of any stream becomes that of a client's (XEP-0297 §3.1).
     pub fn stanza(&mut self, stanza: &Stanza<'_>) -> &mut Self {
         self.forward(stanza, None)
     }
@@ -297,7 +297,8 @@ impl Writer {
         self.out.push(b'\'');
     }
 
-    /// Attributes of XML itself keep their prefix; no other prefix is declared.
+    /// Writes the name of an attribute. Those of XML itself keep their prefix; no other prefix is
+    /// declared.
     fn push_attr_name(&mut self, name: &str) {
         match name.strip_prefix("xml:") {
             Some(local) => {
@@ -309,9 +310,9 @@ impl Writer {
         }
     }
 
-    /// Writes a name, with `_` for whatever may not be in one.
+    /// Writes a name, with `_` in place of each character that may not be in one.
     fn push_name(&mut self, name: &str) {
-        debug_assert!(is_ncname(name), "{name:?} is no name");
+        debug_assert!(is_ncname(name), "{name:?} isn't a name");
         if is_ncname(name) {
             self.out.extend_from_slice(name.as_bytes());
             return;
@@ -326,7 +327,8 @@ impl Writer {
     }
 }
 
-/// Namespaces in XML §3: these two can't be declared for other than their own prefixes.
+/// Returns whether `ns` is one of the two that only their own prefixes may be bound to (Namespaces
+/// in XML §3).
 fn is_fixed(ns: &str) -> bool {
     ns == ns::XML || ns == ns::XMLNS
 }

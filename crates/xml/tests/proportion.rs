@@ -55,7 +55,7 @@ fn is_in_proportion(text: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Returns a name of a namespace with so many bytes.
+/// Returns a name of a namespace with this number of bytes.
 fn uri(len: usize) -> String {
     "u".repeat(len)
 }

@@ -77,7 +77,7 @@ proptest! {
             oracle::OracleVerdict::Element(seen) => prop_assert!(oracle::same(&seen, &expected)),
             oracle::OracleVerdict::Refused(reason) => prop_assert!(false, "{reason}: {}", built.bytes().escape_ascii()),
         }
-        // The splice lies behind the root's name.
+        // The splice comes after the root's name.
         let head = stanza.unwrap().head();
         prop_assert_eq!(built.splice(), head.name_end);
     }

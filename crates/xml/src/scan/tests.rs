@@ -126,7 +126,7 @@ fn drops_are_read_once() {
     }
 }
 
-/// The part that is read again from its start when the bytes end in it has a bounded length.
+/// A part that is read again from its start when the bytes end in it has a bounded length.
 #[test]
 fn names_and_gaps_are_short() {
     let long = |part: &str| part.repeat(2000);

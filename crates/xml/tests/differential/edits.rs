@@ -45,7 +45,7 @@ fn attribute(random: &mut DifferentialRandom, bytes: &mut Vec<u8>) {
     bytes.splice(at + name..at + name, fragment.iter().copied());
 }
 
-/// Returns a place, rather next to markup than within text.
+/// Returns a place, more often next to markup than within text.
 fn place(random: &mut DifferentialRandom, bytes: &[u8]) -> usize {
     let at = random.below(bytes.len() + 1);
     if random.below(3) == 0 {

@@ -96,8 +96,8 @@ fn is_deliberate(fault: Fault, bytes: &[u8]) -> bool {
         bytes.windows(6).filter(|window| window.starts_with(b"xmlns") && window[5] != b':').count();
     match fault {
         // Character data between stanzas, elements in the namespace of `xml`, and a raw carriage
-        // return in an attribute are refused by choice; the namespace of `xmlns` bound and `xmlns`
-        // set twice the other parser overlooks.
+        // return in an attribute are refused by choice. The other parser overlooks a prefix that is
+        // bound to the namespace of `xmlns`, and an `xmlns` that is set twice.
         Fault::NotWellFormed if bytes.starts_with(b"<![") || has("<xml:") => true,
         Fault::NotWellFormed => has("\r") || has("www.w3.org/2000/xmlns/") || default_declarations > 1,
         _ => false,
@@ -133,7 +133,7 @@ fn compare(stanza: &Stanza<'_>, seen: &Element, case: u64) {
     assert_eq!(stanza.has_body(), seen.child("body", seen.ns()).is_some(), "{}", context());
 
     if stanza.bytes().windows(2).any(|pair| pair == b"]\r") {
-        // The other parser forgets to normalise a carriage return behind a bracket in CDATA.
+        // The other parser forgets to normalise a carriage return after a bracket in CDATA.
         return;
     }
     assert!(oracle::same(&Element::read(stanza), seen), "{}", context());
@@ -146,7 +146,7 @@ fn compare(stanza: &Stanza<'_>, seen: &Element, case: u64) {
     }
 }
 
-/// Checks that whatever is made from an accepted stanza is as valid, and means what it should.
+/// Checks that everything made from an accepted stanza is valid, too, and means what it should.
 fn check_rewritten(stanza: &Stanza<'_>, seen: &Element, context: &dyn Fn() -> String) {
     let read_back = |bytes: &[u8]| match oracle::read(bytes) {
         OracleVerdict::Element(element) => {
@@ -219,13 +219,13 @@ fn the_view_is_the_same_however_the_bytes_came() {
     }
 }
 
-/// Returns the answer when the bytes come in pieces that end at these places, and then all of them.
+/// Returns the result when the bytes come in pieces that end at these places, and then all of them.
 fn in_pieces(bytes: &[u8], ends: &[usize]) -> Result<Scan, Fault> {
     let mut scanner = Scanner::new();
     for &end in ends {
         match scanner.scan(&bytes[..end], &Limits::AFTER_LOGIN) {
             Ok(Scan::Partial) => {}
-            // White space is given out as far as it has come.
+            // White space is reported as far as it has arrived.
             Ok(Scan::Space(_)) => break,
             answer => return answer,
         }

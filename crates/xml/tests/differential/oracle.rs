@@ -19,7 +19,7 @@ pub fn read(bytes: &[u8]) -> OracleVerdict {
     parse(&document, true)
 }
 
-/// Reads the element that the bytes start with, and doesn't care about what follows.
+/// Reads the element that the bytes start with, and ignores the bytes after it.
 pub fn first_element(bytes: &[u8]) -> OracleVerdict {
     let mut document = STREAM.to_vec();
     document.extend_from_slice(bytes);
