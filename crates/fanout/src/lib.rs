@@ -10,7 +10,7 @@
 //! * [`view`]: the homes of accounts: shards of nodes.
 //! * [`multicast`]: XEP-0033: the header, the forms of a stanza that has one, and the recipients
 //!   of each.
-//! * [`link`]: the index of a session within its shard, and lists that go by it.
+//! * [`link`]: the index of a session within its shard, and lists with a place for each.
 //! * [`outbox`]: the bounded queue of one session; the only way to its connection.
 //! * `wire`: packets and audiences between shards.
 //!

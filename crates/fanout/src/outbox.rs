@@ -27,11 +27,11 @@
 //! This file: the outboxes of a shard, and the fields of every session. `item`: a waiting stanza.
 //! `queue`: the stanzas that wait for one session. `unacked`: those that it hasn't acknowledged.
 //! [`managed`]: stream management, [`carried`]: the data that a session takes along to another
-//! process. [`quiet`]: which stanzas may wait, and which replace which. [`framing`]: the frame
-//! that a transport puts around each stanza. [`changes`]: sessions that have changed, for those
-//! who keep a copy; `noted`: a list of these. [`paced`]: stanzas that are sent as fast as the
-//! client reads. `held`: the memory that accounts hold by not reading. `whole`: invariants of an
-//! outbox between two calls.
+//! process. [`quiet`]: which stanzas may wait, and which replace which. [`framing`]: the frame that
+//! a transport puts around each stanza. [`changes`]: sessions that have changed, for code that
+//! keeps a copy; `noted`: a list of these. [`paced`]: stanzas that are sent as fast as the client
+//! reads. `held`: the memory that accounts hold by not reading. `whole`: invariants of an outbox
+//! between two calls.
 
 pub mod carried;
 pub mod changes;
@@ -155,7 +155,7 @@ impl Outboxes {
         Self { limits, ..Self::default() }
     }
 
-    /// Replaces the limits, for sessions of now and later.
+    /// Replaces the limits, for all present and future sessions.
     pub fn set_limits(&mut self, limits: OutboxLimits) {
         self.limits = limits;
     }
@@ -342,8 +342,9 @@ impl Outboxes {
         queue.items.iter().chain(unacked).any(|item| std::ptr::eq(item.packet.bytes(), packet.bytes()))
     }
 
-    /// Returns whether the client of a session may not have heard of a message of type error: one
-    /// waits for it, or for its acknowledgement, or what it had not got was given up.
+    /// Returns whether a message of type error may not have reached the client of a session: one
+    /// waits for the client, or for its acknowledgement, or the stanzas that it lacked were given
+    /// up.
     #[inline]
     pub fn may_lack_errors(&self, link: Link) -> bool {
         let Some(slot) = self.slots.get(link).filter(|slot| !slot.abandoned) else { return true };

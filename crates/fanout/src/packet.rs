@@ -14,8 +14,7 @@ use triomphe::ThinArc;
 /// The `type` of a stanza, by kind: RFC 6121 §4.7.1, §5.2.2, RFC 6120 §8.2.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StanzaType {
-    /// `<message/>` without a type, of type `normal`, or of a type that nobody knows (RFC 6121
-    /// §5.2.2).
+    /// `<message/>` without a type, of type `normal`, or of an unknown type (RFC 6121 §5.2.2).
     Normal,
     /// `<message type='chat'/>`.
     Chat,
@@ -85,7 +84,7 @@ struct PacketHead {
     body: bool,
     /// True if its sender is of this server.
     local: bool,
-    /// True if it may have come before, see [`Packet::again`].
+    /// True if it may have reached its recipient before, see [`Packet::again`].
     again: bool,
     outline: Outline,
     own: Option<OwnAddress>,
@@ -198,8 +197,8 @@ impl Packet {
         self.0.header.header.body
     }
 
-    /// Returns the same stanza with the mark that it may have come to its recipient before: it went
-    /// to a node that has died, and nobody knows how far that has processed it.
+    /// Returns the same stanza with the mark that it may have reached its recipient before: it went
+    /// to a node that has died, and nobody knows how far that node had processed it.
     #[must_use]
     pub fn again(&self) -> Self {
         let mut head = self.0.header.header.clone();
@@ -216,7 +215,7 @@ impl Packet {
         Self(ThinArc::from_header_and_slice(head, self.bytes()))
     }
 
-    /// Returns whether the stanza may have come to its recipient before.
+    /// Returns whether the stanza may have reached its recipient before.
     #[inline]
     pub fn is_again(&self) -> bool {
         self.0.header.header.again

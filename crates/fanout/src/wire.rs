@@ -25,7 +25,7 @@ impl Serialize for Packet {
     /// It isn't a stanza: elements of stream management belong to one stream and never travel.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.kind() == Kind::Other {
-            return Err(S::Error::custom("an element that is no stanza stays where it is"));
+            return Err(S::Error::custom("an element that isn't a stanza stays where it is"));
         }
         let own = self.own().map(|(at, declared)| (at as u32, declared));
         let marks = if self.is_local() { LOCAL } else { 0 } | if self.is_again() { AGAIN } else { 0 };

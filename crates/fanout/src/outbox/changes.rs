@@ -137,7 +137,7 @@ impl Outboxes {
             return;
         }
         let all = managed.count_acknowledged().wrapping_add(known);
-        // There are so many.
+        // It has been sent that many, so this can't fail.
         _ = self.acknowledge(link, all);
         let managed = self.slots.get_mut(link).and_then(|slot| slot.queue.as_mut()?.managed.as_mut());
         managed.into_iter().for_each(|managed| managed.sent = h);

@@ -15,7 +15,7 @@ pub(super) struct OutboxQueue {
     pub items: VecDeque<OutboxItem>,
     /// Rendered bytes of all items except for paced ones.
     pub bytes: usize,
-    /// The state that only a session has that is sent much.
+    /// The state of a session that is sent much; others do without it.
     pub much: Option<Box<Much>>,
     /// Bytes on the wire of the first item that the transport has taken already.
     pub taken: usize,
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Drained {
     }
 }
 
-/// The state that only a session has that is sent much.
+/// The state of a session that is sent much; others do without it.
 #[derive(Debug, Default)]
 pub(super) struct Much {
     /// The paced items among those that wait.
@@ -209,8 +209,8 @@ impl OutboxQueue {
         freed
     }
 
-    /// Returns whether nothing waits of which other code wants to hear. A managed session is hardly
-    /// ever without anything, so for it only stanzas that other code keeps count.
+    /// Returns whether nothing waits that other code wants to be told about. A managed session is
+    /// hardly ever without anything, so for it only stanzas that other code keeps count.
     #[inline]
     pub fn is_drained(&self) -> bool {
         match &self.managed {

@@ -1,8 +1,8 @@
 //! Stanzas that may wait for an inactive client (XEP-0352 §3.2), and those that replace an older
 //! one.
 //!
-//! A stanza is urgent unless it is known not to be: stanzas of which a user wants to be told must
-//! never wait, nor those for which a client has asked.
+//! A stanza is urgent unless it is known not to be: a stanza that a user wants to be told about
+//! must never wait, nor one that a client has asked for.
 
 use std::hash::{BuildHasher, Hasher};
 

@@ -195,7 +195,7 @@ fn what_is_paced_ends_no_session_and_keeps_its_place() {
     assert_eq!(outboxes.push_paced(link, &message(9000), To::Full), PushOutcome::Queued);
     assert_eq!(outboxes.push_paced(link, &message(9), To::Full), PushOutcome::Overflow);
     outboxes.when_room(link, tell());
-    assert_eq!(outboxes.abandon(link).len(), 0, "who sent it sends it again");
+    assert_eq!(outboxes.abandon(link).len(), 0, "its sender sends it again");
     outboxes.close(link);
     assert_eq!((*told.lock().unwrap(), outboxes.waiting_total()), (2, 0));
 }

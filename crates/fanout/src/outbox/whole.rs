@@ -45,7 +45,7 @@ impl Outboxes {
             debug_assert_eq!(all.items - counted.items, paced.items, "paced items that are not acknowledged");
             debug_assert!(managed.uncounted <= queue.items.len(), "what precedes the count still waits");
             let stanzas = managed.unacked.iter().all(|item| item.to != super::To::Nobody);
-            debug_assert!(stanzas, "elements that are no stanzas are not acknowledged");
+            debug_assert!(stanzas, "elements that aren't stanzas are not acknowledged");
             debug_assert!(managed.ahead == 0 || managed.unacked.is_empty(), "acknowledged in order");
         }
     }
