@@ -26,7 +26,7 @@ impl Believed {
         keys.claims(token, TokenTerms { issuer: &self.issuer, audience: Some(&self.audience) })
     }
 
-    /// Returns the user whom claims name.
+    /// Returns the user that the claims name.
     ///
     /// # Errors
     /// The reason why it isn't a user of the domain, as a text for the log.

@@ -128,7 +128,7 @@ impl LdapDirectory {
     /// Checks whether the directory can be reached and accepts our own entry.
     ///
     /// # Errors
-    /// The reason why not, as a text.
+    /// The reason why it can't, as a text.
     pub async fn probe(&self) -> Result<(), String> {
         let mut ldap = self.connect().await?;
         match &self.entry {

@@ -39,7 +39,7 @@ pub struct Issuer {
     session_after: Option<Duration>,
     web: Web,
     known: Mutex<KnownKeys>,
-    /// Admits one reader of the keys at a time.
+    /// The permit to read the keys, one task at a time.
     reading: Turn<()>,
     pauses: Pauses,
 }

@@ -1,5 +1,5 @@
 //! Queries one name server: through the library's resolver or, where the server's statement about
-//! signatures matters, past it, since the resolver neither requests that statement nor keeps it
+//! signatures matters, without it, since the resolver neither requests that statement nor keeps it
 //! through aliases.
 //!
 //! # Invariants

@@ -111,7 +111,7 @@ impl Thread {
         {
             return addresses.clone();
         }
-        // To wait for a place would delay the stanza, so the domain is then resolved without the
+        // Waiting for a place would delay the stanza, so the domain is then resolved without the
         // document.
         let Ok(_place) = reader.places.try_acquire() else { return Vec::new() };
         let read = timeout(reader.web.patience, self.document(reader, domain)).await;

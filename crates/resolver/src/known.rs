@@ -10,8 +10,8 @@ use rookery_federation::{Address, Found, NotFound};
 pub(crate) struct KnownAnswers(Map<Box<str>, (Instant, Vec<Address>)>);
 
 impl KnownAnswers {
-    /// Returns a new result. If that isn't an answer, returns the last answer instead, unless it is
-    /// too old. Any answer replaces the last one, even the answer that there is no server.
+    /// Returns a new result or, if that isn't an answer, the last answer, unless it is too old. Any
+    /// answer replaces the last one, even the answer that there is no server.
     pub(crate) fn or_older(&mut self, domain: &str, found: Found, now: Instant) -> Found {
         match found {
             Ok(addresses) => {

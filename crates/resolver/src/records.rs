@@ -71,7 +71,7 @@ pub fn issues(asked: &Name, answers: &[Record]) -> Vec<IssueRecord> {
     issues.collect()
 }
 
-/// Returns the records of a name, or of the name to which its aliases lead. The library also hands
+/// Returns the records of a name, or of the name to which its aliases lead. The library also passes
 /// on records of other names.
 fn of_name<'a>(asked: &Name, answers: &'a [Record]) -> impl Iterator<Item = &'a Record> {
     let name = end_of_aliases(asked, answers);

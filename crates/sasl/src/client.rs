@@ -226,7 +226,7 @@ impl Exchange {
 }
 
 impl FirstSent {
-    /// Returns the client-final message and the signature that the server has to answer with.
+    /// Returns the client-final message and the signature that the server has to reply with.
     fn answer(&self, message: &[u8], cache: Option<&SaltedPasswords>) -> Result<(Vec<u8>, Vec<u8>), ClientError> {
         let text = std::str::from_utf8(message).ok().filter(|text| text.len() <= MAX_MESSAGE);
         let text = text.ok_or(ClientError::Malformed)?;

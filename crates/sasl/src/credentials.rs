@@ -42,8 +42,8 @@ impl Keys {
         Keys { hash, salt, iterations, stored_key, server_key }
     }
 
-    /// Makes the keys of no password: nobody can log in with this hash. To clients they look like
-    /// real keys.
+    /// Makes keys that belong to no password: nobody can log in with this hash. To clients they
+    /// look like real keys.
     ///
     /// # Errors
     /// [`CredentialsError::NoRandomness`]
@@ -139,13 +139,13 @@ impl Credentials {
     /// milliseconds, so never on a shard.
     ///
     /// A login goes through [`server::Decoy::verify`](crate::server::Decoy::verify) instead, so
-    /// that unknown accounts don't answer faster.
+    /// that an unknown account isn't refused sooner.
     pub fn verify(&self, password: &str) -> bool {
         self.to_verify().verify(password)
     }
 
-    /// Returns the keys for checking a plain password: the usual ones, or others if the account
-    /// came with none of these.
+    /// Returns the keys for checking a plain password: those for SHA-256, or others if the account
+    /// has none for that.
     pub(crate) fn to_verify(&self) -> &Keys {
         let usual = self.keys(VERIFY_HASH);
         [usual, &self.sha512, &self.sha1].into_iter().find(|keys| !keys.is_none()).unwrap_or(usual)

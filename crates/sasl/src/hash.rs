@@ -38,7 +38,7 @@ impl Hash {
     }
 
     /// Returns `HMAC(key, parts…)` of RFC 5802 §2.2, over the parts as if they were written one
-    /// behind the other.
+    /// after the other.
     pub(crate) fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
         match self {
             Hash::Sha1 => mac::<Hmac<Sha1>>(key, parts),

@@ -15,8 +15,8 @@
 //!                              └► refused() ─► Challenge ─► respond() ─► Failure
 //! ```
 //!
-//! Either way `start` answers with an empty challenge if the client sent no initial response (RFC
-//! 6120 §6.4.2), except for ANONYMOUS, whose message may be empty as well (XEP-0175 §3).
+//! Either way `start` returns an empty challenge if the client sent no initial response (RFC 6120
+//! §6.4.2), except for ANONYMOUS, whose message may be empty as well (XEP-0175 §3).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -36,7 +36,7 @@ pub use decoy::Decoy;
 pub struct Offer<'a> {
     /// The domain that the client connected to: an authzid has to be `username@domain`.
     pub domain: &'a str,
-    /// The mechanisms as announced in the list that the client answers to, in any order.
+    /// The mechanisms in the list that the client has chosen from, in any order.
     pub mechanisms: &'a [Mechanism],
     /// The channel bindings of the connection.
     pub bindings: &'a ChannelBindings,

@@ -18,7 +18,7 @@ use subtle::ConstantTimeEq;
 
 use crate::{BindingType, ChannelBindings, Failure, Hash, MAX_MESSAGE};
 
-/// An HT mechanism with SHA-256. `tls-unique` (`-UNIQ`) is not there: TLS 1.3 has no such binding.
+/// An HT mechanism with SHA-256. `tls-unique` (`-UNIQ`) is missing: TLS 1.3 has no such binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum TokenMechanism {
     /// `HT-SHA-256-EXPR`: bound by `tls-exporter`.

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 /// The claims of a token, by name.
 pub type Claims = Map<String, Value>;
 
-/// A token that somebody shows, and of which nothing is known to be true yet.
+/// A token that somebody shows, about which nothing is proven yet.
 #[derive(Debug)]
 pub struct ShownToken<'t> {
     text: &'t str,
@@ -41,9 +41,9 @@ struct Key {
 /// The terms on which a token is believed, besides its signature and its times.
 #[derive(Debug, Clone, Copy)]
 pub struct TokenTerms<'a> {
-    /// The issuer of the token, by the name that the token must have for it.
+    /// The issuer that the token must name (`iss`).
     pub issuer: &'a str,
-    /// The audience: one of these names must be in the token. `None` accepts tokens for anybody.
+    /// The audience: the token must name one of these (`aud`). `None` accepts tokens for anybody.
     pub audience: Option<&'a [String]>,
 }
 

@@ -60,7 +60,7 @@ impl Decoy {
 
     /// Checks a plain password against the account's credentials, `None` being an unknown account;
     /// takes the same time either way: one PBKDF2, milliseconds. Only a right password that was
-    /// verified lately takes less.
+    /// verified recently takes less.
     pub fn verify(&self, found: Option<&Credentials>, username: &str, password: &str) -> bool {
         let decoy = self.keys(username, VERIFY_HASH);
         let keys = found.map_or(&decoy, Credentials::to_verify);

@@ -1,6 +1,6 @@
 //! Plain passwords that were recently right.
 //!
-//! To verify a password takes a PBKDF2, thousands of hashes, and clients that use PLAIN send the
+//! Verifying a password takes a PBKDF2, thousands of hashes, and clients that use PLAIN send the
 //! same password again after every lost connection. So a right password leaves a mark in memory: a
 //! MAC of the account's stored key and the password, under a secret of this process. If a mark is
 //! found, the PBKDF2 would give the same result.
@@ -9,7 +9,7 @@
 //!
 //! - Only right passwords leave marks: a wrong one takes as long as it does without them, and as
 //!   long as one for an account that doesn't exist.
-//! - A password that was changed has no mark any more, since its stored key is another one.
+//! - A changed password has no mark, since its stored key is another one.
 //! - Marks are in memory only, and bounded. They tell nothing without the secret.
 
 use std::collections::BTreeSet;
