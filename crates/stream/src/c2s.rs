@@ -24,7 +24,7 @@
 //! streams, `starttls`, `sasl` and `bind` are the three steps, `resume` replaces the last; `sasl2`
 //! is another framing of the second step, with the third in it; `handover` is the machine as data,
 //! for another process to continue; `event` is for the machine's owner; `login` is an
-//! authentication in whatever elements.
+//! authentication, whichever elements carry it.
 
 mod bind;
 mod event;
@@ -74,7 +74,7 @@ pub struct C2s {
     /// those from [`C2sPhase::Bind`] on with `Some`.
     account: Option<Jid>,
     auth_failures: u32,
-    /// The number of elements of stream management that came before their time.
+    /// The number of elements of stream management that came too early.
     untimely: u32,
     /// The mechanism of the newest authentication.
     mechanism: Option<&'static str>,
@@ -150,8 +150,8 @@ impl C2s {
     /// Reads bytes from the client and appends the output for it to `out`.
     ///
     /// `input` is everything received and not yet consumed, oldest byte first: whatever a call
-    /// leaves is passed again, with more behind it, to the next. A call stops at the first event;
-    /// the owner sends `out`, deals with the event, and calls again – also when no input is left,
+    /// leaves is passed again, followed by more, to the next. A call stops at the first event; the
+    /// owner sends `out`, deals with the event, and calls again – also when no input is left,
     /// because an answer can cause a further event. `event: None` says that nothing happens before
     /// more bytes or an answer arrive.
     pub fn read(&mut self, input: &[u8], out: &mut Vec<u8>) -> ReadOutcome {

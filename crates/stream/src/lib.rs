@@ -6,8 +6,8 @@
 //!
 //! [`c2s`] takes a client from its first byte to a bound resource, [`tls`] encrypts, [`websocket`]
 //! translates frames, [`bosh`] requests and their answers, [`error`] holds the conditions with
-//! which stanzas and streams are refused. [`opening`] looks for the end of a header, `items` cuts
-//! the server's output into first-level elements, for transports that carry each separately.
+//! which stanzas and streams are refused. [`opening`] finds the end of a header, `items` cuts the
+//! server's output into first-level elements, for transports that carry each separately.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 

@@ -1,9 +1,9 @@
 //! TLS by rustls, and the only module that names it.
 //!
 //! The *unbuffered* API of rustls decrypts in the buffer that the caller lends, so an idle
-//! connection holds no buffer of its own, while the usual API keeps 4 KiB for ever. In exchange
-//! the calls are more delicate, which is why they are all in `record`, written once for
-//! [`ServerTls`] and [`client::ClientTls`].
+//! connection holds no buffer of its own, while the usual API always keeps 4 KiB. In exchange the
+//! calls are more delicate, which is why they are all in `record`, written once for [`ServerTls`]
+//! and [`client::ClientTls`].
 //!
 //! An idle TLS 1.3 session takes 2.15 KiB of Rust's heap and some 1.4 KiB that aws-lc allocates in
 //! C for the two directions' cipher contexts, which counting allocators don't see: 3.6 KiB resident
@@ -103,8 +103,8 @@ impl ServerTls {
         peer::chain(self.0.records.side())
     }
 
-    /// Takes bytes from the wire and appends what they decrypt to at `plain`, what has to be sent
-    /// because of them (handshake, alerts, key updates) at `out`.
+    /// Takes bytes from the wire. Appends the decrypted ones to `plain`, and those that have to be
+    /// sent in return (handshake, alerts, key updates) to `out`.
     ///
     /// `incoming` is used as scratch. All of it is consumed: an incomplete record at its end is
     /// kept until the rest comes.
@@ -134,19 +134,19 @@ impl ServerTls {
         result
     }
 
-    /// Encrypts `plain` and appends the records, of at most 16 KiB each, at `out`. One call per
+    /// Encrypts `plain` and appends the records, of at most 16 KiB each, to `out`. One call per
     /// flush is cheapest: a record costs 22 bytes and some 250 ns.
     ///
     /// # Errors
     ///
-    /// [`TlsError::NotOpen`] before the handshake is done or after [`ServerTls::close_notify`];
+    /// [`TlsError::NotOpen`] before the handshake is complete or after [`ServerTls::close_notify`];
     /// [`TlsError::Internal`] if the keys are exhausted.
     pub fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), TlsError> {
         self.0.records.write(plain, out)
     }
 
-    /// Appends the alert that ends our direction in good order (RFC 8446 §6.1) at `out`. Nothing is
-    /// appended before the handshake is done, where there is nothing to end.
+    /// Appends the alert that ends our direction in good order (RFC 8446 §6.1) to `out`. Nothing is
+    /// appended before the handshake is complete, when there is nothing to end.
     pub fn close_notify(&mut self, out: &mut Vec<u8>) {
         self.0.records.close_notify(out);
     }

@@ -48,11 +48,11 @@ pub enum Frame<'a> {
     Ping(&'a [u8]),
     /// A pong that nobody asked for, which means nothing (§5.5.3).
     Pong,
-    /// The closing handshake, with the status to answer with, if any was given (§5.5.1).
+    /// The closing handshake, with the status to reply with, if any was given (§5.5.1).
     Close(Option<u16>),
 }
 
-/// The reason why a connection can't go on (RFC 6455 §7.1.7).
+/// The reason why a connection can't continue (RFC 6455 §7.1.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameFault {
     /// The bytes aren't frames that a client may send.
@@ -198,7 +198,7 @@ impl Frames {
         self.pending().status = Some(status);
     }
 
-    /// Appends the closing handshake at `out`.
+    /// Appends the closing handshake to `out`.
     pub fn close(&self, out: &mut Vec<u8>) {
         let status = self.0.as_ref().and_then(|pending| pending.status).unwrap_or(NORMAL);
         control(CLOSE, &status.to_be_bytes(), out);

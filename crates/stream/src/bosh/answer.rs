@@ -21,7 +21,7 @@ pub struct BoshAnswer {
 pub trait Waiter: Send {
     /// Hands over the response.
     fn answer(self: Box<Self>, answer: BoshAnswer);
-    /// Returns whether nobody waits any more: the connection broke.
+    /// Returns whether nobody waits any more because the connection broke.
     fn is_gone(&self) -> bool;
 }
 
@@ -30,9 +30,9 @@ pub trait Waiter: Send {
 pub enum AnswerStatus {
     /// 200, whatever the response says.
     Ok,
-    /// 400 Bad Request, for what isn't understood.
+    /// 400 Bad Request, for a request that isn't understood.
     BadRequest,
-    /// 403 Forbidden, for what policy refuses.
+    /// 403 Forbidden, for a request that the policy refuses.
     Forbidden,
     /// 404 Not Found, for a session that doesn't exist.
     NotFound,
@@ -47,7 +47,7 @@ pub enum AnswerCondition {
     HostUnknown,
     /// A domain is needed, and the request names none.
     ImproperAddressing,
-    /// The server broke.
+    /// The server failed.
     InternalServerError,
     /// The session doesn't exist, the response isn't kept any more, or the number or key of a
     /// request is wrong.

@@ -30,7 +30,7 @@ impl BoshKeys {
         self.0.is_some()
     }
 
-    /// Returns the key that the newest request has shown, for when it comes again.
+    /// Returns the key that the newest request has shown, for the case that it comes again.
     pub fn last(&self) -> Option<Box<BoshKey>> {
         self.0.map(Box::new)
     }

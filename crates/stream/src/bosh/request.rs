@@ -70,7 +70,7 @@ impl BoshBody {
     /// decides whether it is read at all.
     ///
     /// # Errors
-    /// It is no `<body/>` of BOSH, or lacks what every request must have.
+    /// The document isn't a `<body/>` of BOSH, or lacks an attribute that every request must have.
     pub fn read(document: Box<[u8]>, limits: &Limits) -> Result<Self, Fault> {
         let wrapper = Wrapper::read(&document, limits)?;
         let is_body = wrapper.name == "body" && wrapper.ns == ns::HTTP_BIND;
@@ -152,10 +152,10 @@ impl BoshBody {
     }
 
     /// Returns the next element of its content, which relies on nothing but the namespace of a
-    /// client's stream; `None` behind the last.
+    /// client's stream; `None` after the last.
     ///
     /// # Errors
-    /// The next content is no element, and not the end of the request.
+    /// The next content is neither an element nor the end of the request.
     pub fn next(&mut self, scanner: &mut Scanner, limits: &Limits) -> Result<Option<Cow<'_, [u8]>>, Fault> {
         let space = self.rest().len() - self.rest().trim_ascii_start().len();
         self.at += space;

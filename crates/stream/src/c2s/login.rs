@@ -23,19 +23,19 @@ pub(super) struct SaslAttempt {
     is_nameless: bool,
 }
 
-/// The next need of an authentication.
+/// The next thing that an authentication needs.
 pub(super) enum LoginProgress {
-    /// The credentials of this account, into [`SaslAttempt::credentials`].
+    /// The credentials of this account, for [`SaslAttempt::credentials`].
     Credentials(Jid),
-    /// The verdict on a password, into [`SaslAttempt::verified`].
+    /// The verdict on a password, for [`SaslAttempt::verified`].
     Verify { account: Jid, password: String },
-    /// A number that nobody can guess, into [`SaslAttempt::name_by`], and then true into
+    /// A number that nobody can guess, for [`SaslAttempt::name_by`], and then true for
     /// [`SaslAttempt::verified`].
     Anonymous,
-    /// The account that this token stands for, into [`SaslAttempt::identified`], or the reason why
-    /// there is none, into [`SaslAttempt::bearer_refused`].
+    /// The account that this token stands for, for [`SaslAttempt::identified`], or the reason why
+    /// there is none, for [`SaslAttempt::bearer_refused`].
     Bearer { token: String, wanted: Option<Jid> },
-    /// The client's response to this challenge, into [`SaslAttempt::respond`].
+    /// The client's response to this challenge, for [`SaslAttempt::respond`].
     Challenge(Vec<u8>),
     /// Nothing: the client has logged in and is to be sent the additional data, if there is any.
     Success { account: Jid, additional: Option<Vec<u8>> },

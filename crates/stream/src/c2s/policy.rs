@@ -27,7 +27,7 @@ pub struct Policy {
     /// True if PLAIN may be used without TLS, where logging in without TLS is allowed at all. RFC
     /// 6120 §13.8.4 says no.
     pub plain_without_tls: bool,
-    /// Answers for accounts that don't exist; see [`Decoy`].
+    /// The challenges for accounts that don't exist; see [`Decoy`].
     pub decoy: Decoy,
     /// Failed authentications after which the stream is closed with `policy-violation`; RFC 6120
     /// §6.4.5 wants 2 to 5 retries.
@@ -41,7 +41,7 @@ pub struct Host {
     pub name: String,
     /// The way in which clients log in to its accounts.
     pub login: LoginKind,
-    /// True if accounts may be made over a client stream before login (XEP-0077).
+    /// True if accounts may be created over a client stream before login (XEP-0077).
     pub registration: bool,
     /// Logging in by XEP-0388, if that is offered.
     pub sasl2: Option<Sasl2>,
@@ -63,19 +63,20 @@ pub enum LoginKind {
     Source {
         /// True if it accepts passwords, which have to be sent to it.
         passwords: bool,
-        /// Tokens (RFC 7628).
+        /// True if it accepts tokens (RFC 7628).
         tokens: bool,
     },
 }
 
-/// The features that may be had along with logging in by XEP-0388.
+/// The features that a client may request along with its login by XEP-0388.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sasl2 {
-    /// Sessions can be resumed (XEP-0198 §9.2).
+    /// True if sessions can be resumed (XEP-0198 §9.2).
     pub resumption: bool,
-    /// Clients can log in with tokens (XEP-0484).
+    /// True if clients can log in with tokens (XEP-0484).
     pub fast: bool,
-    /// A resource can be bound (XEP-0386), with these features.
+    /// The features that can be enabled while a resource is bound (XEP-0386); `None` if it can't be
+    /// bound this way.
     pub bind: Option<Vec<&'static str>>,
 }
 

@@ -13,7 +13,7 @@ use crate::error::{Condition, StreamError};
 pub struct Enable {
     /// True if it wants to be able to resume.
     pub resume: bool,
-    /// The most seconds for which it wants that, if it says so.
+    /// The most seconds for which it wants to be able to, if it says so.
     pub max: Option<u32>,
 }
 
@@ -54,8 +54,8 @@ impl C2s {
     }
 
     /// Takes an element of stream management before a resource is bound. Only `<resume/>` is
-    /// allowed then, after login. Others get a reply that says so (§3) and does no harm to the
-    /// client, which may send a few of them.
+    /// allowed then, after login. Others are refused (§3) without harm to the client, which may
+    /// send a few of them.
     pub(super) fn manage(&mut self, element: &Element, out: &mut Vec<u8>) {
         let condition = match element.name() {
             _ if !self.facts.transport.is_managed() => Condition::FeatureNotImplemented,
@@ -71,7 +71,7 @@ impl C2s {
         };
         self.untimely += 1;
         if self.untimely > MAX_UNTIMELY {
-            return self.fail(&StreamError::PolicyViolation, Some("Too many elements came before their time."), out);
+            return self.fail(&StreamError::PolicyViolation, Some("Too many elements came too early."), out);
         }
         out.extend_from_slice(failed_reply(&condition, None).bytes());
     }
@@ -98,6 +98,5 @@ pub fn failed_reply(condition: &Condition, handled: Option<u32>) -> Built {
     failed.finish()
 }
 
-/// Elements of stream management that get a reply before a resource is bound and have not come in
-/// time.
+/// The most elements of stream management that get a reply although they come too early.
 const MAX_UNTIMELY: u32 = 10;

@@ -14,7 +14,7 @@ use super::{C2s, C2sEvent, C2sPhase, sasl2};
 use crate::error::StreamError;
 
 impl C2s {
-    /// Answers [`C2sEvent::Credentials`]: `None` if there is no such account, of which the client
+    /// Answers [`C2sEvent::Credentials`]: `None` if there is no such account, which the client
     /// isn't told.
     ///
     /// An answer to a stream that has ended meanwhile is ignored; that holds for all answers.
@@ -72,7 +72,7 @@ impl C2s {
     }
 
     /// Answers [`C2sEvent::Credentials`], [`C2sEvent::Verify`], [`C2sEvent::Anonymous`],
-    /// [`C2sEvent::Bearer`] or [`C2sEvent::Tokens`] if that can't be told at present: the client
+    /// [`C2sEvent::Bearer`] or [`C2sEvent::Tokens`] if there is no answer at present: the client
     /// may try again (RFC 6120 §6.5.11).
     pub fn store_failed(&mut self, out: &mut Vec<u8>) {
         if self.tokens_failed(out) {
@@ -152,7 +152,7 @@ impl C2s {
         }
     }
 
-    /// Sends or reports the next need of the authentication, and waits for the answer.
+    /// Sends or reports what the authentication needs next, and waits for it.
     pub(super) fn proceed(&mut self, mut attempt: SaslAttempt, progress: LoginProgress, out: &mut Vec<u8>) {
         match progress {
             LoginProgress::Credentials(account) => {

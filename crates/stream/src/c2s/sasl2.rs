@@ -46,7 +46,7 @@ impl C2s {
             ("abort", C2sPhase::Challenged(attempt)) if attempt.request.is_some() => {
                 self.proceed(attempt, LoginProgress::Failure(Failure::Aborted), out);
             }
-            _ => self.fail(&StreamError::PolicyViolation, Some("That has no place in the authentication."), out),
+            _ => self.fail(&StreamError::PolicyViolation, Some("Not allowed during authentication."), out),
         }
     }
 

@@ -143,19 +143,19 @@ pub enum Condition {
     BadRequest,
     /// Something of that name or address exists already (§8.3.3.2).
     Conflict,
-    /// Known, but not implemented (§8.3.3.3).
+    /// The request is understood, but not implemented (§8.3.3.3).
     FeatureNotImplemented,
     /// The sender's permissions don't suffice (§8.3.3.4).
     Forbidden,
     /// The addressee has moved for good, to this URI if it is known (§8.3.3.5).
     Gone(Option<Box<str>>),
-    /// The server broke (§8.3.3.6).
+    /// The server failed (§8.3.3.6).
     InternalServerError,
     /// There is no such thing (§8.3.3.7).
     ItemNotFound,
-    /// An address isn't one (§8.3.3.8).
+    /// A text that should be an address isn't one (§8.3.3.8).
     JidMalformed,
-    /// Understood, but against the recipient's or server's criteria (§8.3.3.9).
+    /// The request is understood, but doesn't meet the recipient's or server's criteria (§8.3.3.9).
     NotAcceptable,
     /// Nobody may do that (§8.3.3.10).
     NotAllowed,
@@ -165,7 +165,7 @@ pub enum Condition {
     PolicyViolation,
     /// The recipient is away for now (§8.3.3.13).
     RecipientUnavailable,
-    /// Ask there instead, at this URI if it is given, this time (§8.3.3.14).
+    /// The sender should send this stanza elsewhere, to this URI if it is given (§8.3.3.14).
     Redirect(Option<Box<str>>),
     /// The sender must register first (§8.3.3.15).
     RegistrationRequired,
@@ -173,15 +173,15 @@ pub enum Condition {
     RemoteServerNotFound,
     /// The remote domain didn't answer in time (§8.3.3.17).
     RemoteServerTimeout,
-    /// A resource is short (§8.3.3.18).
+    /// The server lacks the memory, or another resource (§8.3.3.18).
     ResourceConstraint,
-    /// Not offered here, or not to that sender (§8.3.3.19).
+    /// The service isn't offered here, or not to that sender (§8.3.3.19).
     ServiceUnavailable,
     /// A subscription is needed first (§8.3.3.20).
     SubscriptionRequired,
     /// None of the others; an application-specific condition says what (§8.3.3.21).
     UndefinedCondition,
-    /// Understood, but not at this point (§8.3.3.22).
+    /// The request is understood, but comes at the wrong time (§8.3.3.22).
     UnexpectedRequest,
 }
 
@@ -215,7 +215,8 @@ impl Condition {
     }
 
     /// Returns the type that §8.3.3 recommends for the condition. `undefined-condition` may have
-    /// any; it gets `cancel`, so that a sender doesn't repeat what nobody can explain.
+    /// any; it gets `cancel`, so that a sender doesn't repeat a stanza whose fault nobody can
+    /// explain.
     pub fn default_type(&self) -> ErrorType {
         match self {
             Self::BadRequest | Self::JidMalformed | Self::NotAcceptable | Self::PolicyViolation | Self::Redirect(_) => {

@@ -6,7 +6,7 @@ use rookery_xml::{Fault, Writer, ns};
 
 /// The reason for closing a stream: every condition of RFC 6120 §4.9.3.
 ///
-/// A stream error is unrecoverable (§4.9.1.1): its sender closes the stream behind it, which is why
+/// A stream error is unrecoverable (§4.9.1.1): its sender closes the stream after it, which is why
 /// [`StreamError::render`] writes both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StreamError {
@@ -25,7 +25,7 @@ pub enum StreamError {
     HostUnknown,
     /// `to` or `from` is missing where it is required, or isn't an XMPP address (§4.9.3.7).
     ImproperAddressing,
-    /// The server broke, and it isn't the peer's fault (§4.9.3.8).
+    /// The server failed, which isn't the peer's fault (§4.9.3.8).
     InternalServerError,
     /// `from` isn't the address that the stream was authenticated for (§4.9.3.9).
     InvalidFrom,
@@ -40,8 +40,8 @@ pub enum StreamError {
     NotWellFormed,
     /// A rule of this service is broken: sizes, rates, attempts (§4.9.3.14).
     PolicyViolation,
-    /// None of the conditions of the RFC, but one of XEP-0198 §6: the peer has acknowledged more
-    /// stanzas than it was sent.
+    /// The peer has acknowledged more stanzas than it was sent. This condition is of XEP-0198 §6,
+    /// and not of the RFC.
     HandledCountTooHigh {
         /// The number of stanzas that it has acknowledged.
         h: u32,

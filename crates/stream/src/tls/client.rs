@@ -64,8 +64,8 @@ impl ClientSettings {
     }
 
     /// Returns settings that trust servers whose certificate one of these authorities has issued,
-    /// in PEM, for the name that they are called by: for programs such as bots. A server's own
-    /// certificate may be among them. `alpn` is as in [`ClientSettings::trusting_anyone`].
+    /// in PEM, for the name under which the client connects: for programs such as bots. A server's
+    /// own certificate may be among them. `alpn` is as in [`ClientSettings::trusting_anyone`].
     ///
     /// # Errors
     ///
@@ -114,11 +114,11 @@ struct ClientTlsInner {
 }
 
 impl ClientTls {
-    /// Begins a handshake with the server `domain`, and appends the ClientHello at `out`.
+    /// Begins a handshake with the server `domain`, and appends the ClientHello to `out`.
     ///
     /// # Errors
     ///
-    /// [`TlsError::Internal`] if `domain` is no host name or rustls refuses.
+    /// [`TlsError::Internal`] if `domain` isn't a host name or rustls refuses.
     pub fn connect(settings: &ClientSettings, domain: &str, out: &mut Vec<u8>) -> Result<ClientTls, TlsError> {
         let internal = |reason: &dyn fmt::Display| TlsError::Internal(reason.to_string());
         let domain = settings::ascii_domain(domain).map_err(|error| internal(&error))?;

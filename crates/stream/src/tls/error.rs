@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A connection that can't go on. The alert for the peer, if one is due, is already in the output.
+/// The failure of a connection, which can't continue. The alert for the peer, if one is due, is
+/// already in the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TlsError {
     /// The peer broke the protocol, or does not speak TLS at all.
@@ -16,7 +17,7 @@ pub enum TlsError {
     /// The peer keeps a record incomplete that is longer than [`MAX_CARRY`](super::MAX_CARRY)
     /// bytes.
     TooBig,
-    /// The caller wrote before the handshake was done, or after the close.
+    /// The caller wrote before the handshake was complete, or after the close.
     NotOpen,
     /// The fault is our own, or the library's.
     Internal(String),

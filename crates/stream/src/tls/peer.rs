@@ -48,7 +48,7 @@ struct PeerEnds {
 
 impl PeerSettings {
     /// Makes the settings of these domains. Each shows the first certificate that is for it; a
-    /// domain without one shows the first of all, which peers will not accept as proof.
+    /// domain without one shows the very first certificate, which peers will not accept as proof.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Driving rustls's unbuffered connections, the same way for both sides.
 //!
 //! rustls asks to be called again and again with the remaining incoming bytes, and says each time
-//! what it wants done and how many bytes it has finished with. The remaining bytes may be half
+//! what has to be done and how many bytes it has finished with. The remaining bytes may be half
 //! decrypted already, and rustls remembers positions in them: they have to come back at the front
 //! of the next call, untouched. Hence the rule of this file: **every call passes the whole carry**,
 //! even if it only wants to write.
@@ -38,8 +38,8 @@ pub const MAX_CHAIN: usize = 100 * 1024;
 pub(super) struct Records<C> {
     connection: C,
     carry: Vec<u8>,
-    /// A failed connection is never given to rustls again: it may stand in the middle of the peer's
-    /// bytes.
+    /// True if the connection has failed. It is never given to rustls again, which may have stopped
+    /// in the middle of the peer's bytes.
     failed: bool,
 }
 
@@ -186,7 +186,7 @@ fn pump<C: RecordSide>(
 ) -> Result<(usize, bool), TlsError> {
     let (mut consumed, mut closed) = (0, false);
     let mut failure = None;
-    // After a failure only the alert is fetched: rustls must not look at the bytes behind it any
+    // After a failure only the alert is fetched: rustls must not look at the bytes after it any
     // more.
     while failure.is_none() || connection.common().wants_write() {
         let status = connection.process(incoming.get_mut(consumed..).unwrap_or_default());
@@ -215,7 +215,7 @@ fn pump<C: RecordSide>(
     }
 }
 
-/// Appends one handshake record at `out`.
+/// Appends one handshake record to `out`.
 fn encode<Data>(mut data: EncodeTlsData<'_, Data>, out: &mut Vec<u8>) -> Result<(), TlsError> {
     let start = out.len();
     // Asked with no room at all, rustls says how much it takes.
@@ -232,7 +232,7 @@ fn encode<Data>(mut data: EncodeTlsData<'_, Data>, out: &mut Vec<u8>) -> Result<
     Ok(())
 }
 
-/// Appends one record of application data at `out`.
+/// Appends one record of application data to `out`.
 fn encrypt<Data>(traffic: &mut WriteTraffic<'_, Data>, plain: &[u8], out: &mut Vec<u8>) -> Result<(), EncryptError> {
     fill(out, plain.len() + OVERHEAD, |room| traffic.encrypt(plain, room))
 }

@@ -169,7 +169,7 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
-/// The reason why the settings can't be used. The operator can mend each of them.
+/// The reason why the settings can't be used. Operators can mend each of these.
 #[derive(Debug)]
 pub enum SettingsError {
     /// There is no certificate at all.

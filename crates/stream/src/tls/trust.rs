@@ -130,7 +130,7 @@ pub enum Untrusted {
     /// No trusted authority has issued it: it is self-signed, of an unknown authority, or comes
     /// without the certificates in between.
     UnknownIssuer,
-    /// It is for another use than a server's.
+    /// It is meant for other uses than servers.
     OtherUse,
     /// DNS names the certificates of the server, under this name, and it is none of them.
     Unassociated(String),

@@ -1,4 +1,4 @@
-//! The elements that frame a stream over WebSocket (RFC 7395 §3.3), and back.
+//! Translates between a stream and the messages that carry it over WebSocket (RFC 7395 §3.3).
 //!
 //! Every message is an XML document of its own: a stanza declares the namespace `jabber:client`,
 //! `<stream:features/>` declares its prefix, and the tags of the stream, which aren't documents,

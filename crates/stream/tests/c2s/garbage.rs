@@ -95,7 +95,7 @@ proptest! {
         }
     }
 
-    /// Without SCRAM, whose nonces differ, and STARTTLS, behind which a pause is the point.
+    /// This leaves out SCRAM, whose nonces differ, and STARTTLS, after which a pause is the point.
     #[test]
     fn the_pieces_do_not_matter(
         pieces in prop::collection::vec(piece(), 0..12),

@@ -53,10 +53,10 @@ fn only_a_few_elements_may_come_too_early() {
         "<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
     let early = format!("C: <r xmlns='urn:xmpp:sm:3'/>\nS: {failed}\n").repeat(10);
     after_open(&format!(
-        "{early}C: <r xmlns='urn:xmpp:sm:3'/>\nS: {{error policy-violation Too many elements came before their time.}}\nE: End"
+        "{early}C: <r xmlns='urn:xmpp:sm:3'/>\nS: {{error policy-violation Too many elements came too early.}}\nE: End"
     ));
     after_login(&format!(
-        "{early}C: <r xmlns='urn:xmpp:sm:3'/>\nS: {{error policy-violation Too many elements came before their time.}}\nE: End"
+        "{early}C: <r xmlns='urn:xmpp:sm:3'/>\nS: {{error policy-violation Too many elements came too early.}}\nE: End"
     ));
 }
 

@@ -190,7 +190,7 @@ fn authentications_do_not_mix() {
         "C: <auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='SCRAM-SHA-1'/>
          S: <challenge xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>
          C: <response xmlns='urn:xmpp:sasl:2'/>
-         S: {error policy-violation That has no place in the authentication.}
+         S: {error policy-violation Not allowed during authentication.}
          E: End",
     );
 }

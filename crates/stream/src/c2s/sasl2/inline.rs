@@ -132,7 +132,7 @@ impl C2s {
         }
     }
 
-    /// Ends with a resumed session; returns `false` if none was asked for here.
+    /// Ends with a resumed session; returns `false` if the client hasn't asked for one here.
     pub(in super::super) fn resumed_inline(&mut self, jid: &Jid, handled: u32, out: &mut Vec<u8>) -> bool {
         let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Resume(_))) else { return false };
         if let Waits::Resume(previd) = mem::replace(&mut inline.waits, Waits::Nothing) {

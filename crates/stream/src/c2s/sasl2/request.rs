@@ -10,16 +10,18 @@ use super::fast::FastSlot;
 /// The children of an `<authenticate/>` except for the SASL data. Unknown ones are ignored (§2.3).
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Sasl2Request {
-    /// Set to resume a session (XEP-0198 §9.2): its id, and the number of stanzas that the client
-    /// has handled. A request that can't be read is kept as such, so that it gets a reply.
+    /// The session to resume (XEP-0198 §9.2), if the client wants that: its id, and the number of
+    /// stanzas that the client has handled. A request that can't be read is kept as such, so that
+    /// it gets a reply.
     pub resume: Option<Option<(String, u32)>>,
-    /// Set to bind a resource (XEP-0386).
+    /// The resource to bind (XEP-0386), if the client wants one.
     pub bind: Option<Bind>,
     /// The identifier of the client's installation.
     pub client: Option<String>,
-    /// Set to get a token for this mechanism (XEP-0484 §3.2).
+    /// The mechanism for which the client wants a token (XEP-0484 §3.2), if it wants one.
     pub token: Option<TokenMechanism>,
-    /// True to invalidate the token that the client logs in with (XEP-0484 §3.6).
+    /// True if the client wants to invalidate the token that the client logs in with (XEP-0484
+    /// §3.6).
     pub invalidate: bool,
     /// The place of the token that the client has logged in with.
     pub used: Option<FastSlot>,
@@ -41,7 +43,8 @@ pub struct Features {
     pub enable: Option<Enable>,
     /// True if the client begins inactive (XEP-0352).
     pub inactive: bool,
-    /// Copies of what other resources send and get (XEP-0280).
+    /// True if the client wants copies of the messages that other resources send and get
+    /// (XEP-0280).
     pub carbons: bool,
 }
 

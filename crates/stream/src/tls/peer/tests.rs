@@ -212,7 +212,7 @@ fn the_longest_chain_that_is_read_fits_or_is_refused() {
     }
 }
 
-/// The name of the handshake says which certificate is shown, and where there is none by that of
+/// The name in the handshake decides which certificate is shown or, if there is none, the name in
 /// the stream's header.
 #[test]
 fn each_host_shows_its_own_certificate() {
