@@ -17,7 +17,7 @@ pub struct Jid {
     parts: JidParts,
 }
 
-/// The same as [`Jid`] over borrowed text, for instance that of a stanza's attribute.
+/// The same as [`Jid`] over borrowed text, such as that of a stanza's attribute.
 #[derive(Clone, Copy)]
 pub struct JidRef<'a> {
     text: &'a str,
@@ -36,7 +36,7 @@ pub(crate) struct JidParts {
 }
 
 impl Jid {
-    /// Prepares and takes over an address.
+    /// Prepares an address and copies it.
     pub fn parse(raw: &str) -> Result<Self, JidError> {
         prepare::prepare(raw).map(Prepared::into_jid)
     }
@@ -140,9 +140,9 @@ impl Jid {
 }
 
 impl<'a> JidRef<'a> {
-    /// Takes text that is prepared ASCII without a change. `None` doesn't mean that the text is
-    /// invalid, only that it has to go through [`prepare`](crate::prepare), which may refuse it.
-    /// Allocates nothing.
+    /// Borrows text that is prepared ASCII already. `None` doesn't mean that the text is invalid,
+    /// only that it has to go through [`prepare`](crate::prepare), which may refuse it. Allocates
+    /// nothing.
     #[inline]
     pub fn parse_prepared(raw: &'a str) -> Option<Self> {
         let parts = prepare::ascii_parts(raw.as_bytes())?;
@@ -243,7 +243,7 @@ impl<'a> From<&'a Jid> for JidRef<'a> {
     }
 }
 
-/// Lets a map keyed by [`Jid`] be asked with prepared text.
+/// Lets a map keyed by [`Jid`] be searched with prepared text.
 impl Borrow<str> for Jid {
     #[inline]
     fn borrow(&self) -> &str {

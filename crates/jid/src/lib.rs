@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! - The text of a [`Jid`] or [`JidRef`] is prepared: preparing it again yields the same text.
-//! - Equality, order and hash are those of the text, so a map keyed by [`Jid`] may be asked with
+//! - Equality, order and hash are those of the text, so a map keyed by [`Jid`] may be searched with
 //!   [`as_str`](JidRef::as_str).
 //! - Each part has between 1 and 1023 bytes.
 //!

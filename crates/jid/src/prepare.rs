@@ -96,8 +96,8 @@ pub fn prepare_domain(raw: &str) -> Result<Cow<'_, str>, JidError> {
         return Ok(Cow::Borrowed(bare));
     }
     let unicode = unicode_domain(raw)?;
-    // An A-label may hide another one. What changes when it is prepared again isn't one address,
-    // but several.
+    // An A-label may hide another one. A name that changes when it is prepared again would be
+    // several addresses.
     if unicode_domain(&unicode)? != unicode {
         return Err(JidError::InvalidDomain);
     }
