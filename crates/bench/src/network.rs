@@ -28,7 +28,7 @@ pub const PASSWORD: &str = "pencil-pencil";
 /// The served domain.
 pub const DOMAIN: &str = "example.org";
 
-/// Credentials of [`PASSWORD`], cheap to check.
+/// Returns credentials of [`PASSWORD`] that are cheap to check.
 ///
 /// # Errors
 /// None for this password.

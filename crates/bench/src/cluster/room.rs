@@ -194,6 +194,6 @@ mod tests {
         [2, 3].into_iter().for_each(|number| books.recall(number));
         assert_eq!(books.history(), (0, 2));
         books.recall(0);
-        assert_eq!(books.history(), (3, 3), "0 is not what comes behind 3");
+        assert_eq!(books.history(), (3, 3), "0 is not what comes after 3");
     }
 }

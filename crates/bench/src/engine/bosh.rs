@@ -107,10 +107,10 @@ impl LoadBosh {
         let Some(end) = line.input.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(()) };
         let head = String::from_utf8_lossy(line.input.get(..end).unwrap_or_default()).to_ascii_lowercase();
         if !head.starts_with("http/1.1 200") {
-            return Err(SessionError(format!("no answer of BOSH: {}", head.lines().next().unwrap_or_default())));
+            return Err(SessionError(format!("not a response of BOSH: {}", head.lines().next().unwrap_or_default())));
         }
         let len = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
-        let len = len.ok_or_else(|| SessionError("an answer without a length".into()))?;
+        let len = len.ok_or_else(|| SessionError("a response without a length".into()))?;
         let whole = end + 4 + len;
         if let Some(body) = line.input.get(end + 4..whole) {
             line.answer = Some(body.to_vec());
@@ -130,7 +130,7 @@ impl LoadBosh {
         let Some(line) = oldest.filter(|line| line.answer.is_some()) else { return Ok(false) };
         line.rid = None;
         let answer = line.answer.take().unwrap_or_default();
-        let wrong = |fault| SessionError(format!("the server's answer is not well-formed: {fault}"));
+        let wrong = |fault| SessionError(format!("the server's response is not well-formed: {fault}"));
         let wrapper = Wrapper::read(&answer, &Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN }).map_err(wrong)?;
         if wrapper.attr("", "type") == Some("terminate") {
             return Err(SessionError(format!("the server ended the session: {}", String::from_utf8_lossy(&answer))));

@@ -133,7 +133,7 @@ pub fn running(text: &str) -> Result<MeasuredServer, String> {
     let address = address.to_socket_addrs().map_err(|error| format!("{address}: {error}"))?.next();
     Ok(MeasuredServer {
         address: address.ok_or("the host has no address")?,
-        pid: pid.parse().map_err(|_| format!("{pid:?} is no process id"))?,
+        pid: pid.parse().map_err(|_| format!("{pid:?} isn't a process id"))?,
         domain: domain.to_owned(),
         password: String::new(),
     })

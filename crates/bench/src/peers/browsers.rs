@@ -2,8 +2,8 @@
 //!
 //! The load is the same each time: users log in, are idle for a moment, in which the memory of
 //! their sessions is read, and then write to each other at a fixed rate. Each run has a fresh
-//! server. With several rounds, the one whose CPU time by message is the median is shown: the speed
-//! of a shared machine varies.
+//! server. With several rounds, the one whose CPU time per message is the median is shown: the
+//! speed of a shared machine varies.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -132,7 +132,7 @@ fn median(mut runs: Vec<RunResult>) -> Option<RunResult> {
     let mut shown = (!runs.is_empty()).then(|| runs.swap_remove((costs.len() - 1) / 2))?;
     if costs.len() > 1 {
         shown.rounds = rounds;
-        shown.notes.push(format!("the median of {} runs; CPU by message in µs: {}", costs.len(), costs.join(", ")));
+        shown.notes.push(format!("the median of {} runs; CPU per message in µs: {}", costs.len(), costs.join(", ")));
     }
     Some(shown)
 }
@@ -150,7 +150,7 @@ mod tests {
         };
         let shown = median(vec![run(3.0), run(1.0), run(2.0)]).unwrap();
         assert_eq!(shown.server_cpu.unwrap().us_per_operation, 2.0);
-        assert_eq!(shown.notes, ["the median of 3 runs; CPU by message in µs: 1.0, 2.0, 3.0"]);
+        assert_eq!(shown.notes, ["the median of 3 runs; CPU per message in µs: 1.0, 2.0, 3.0"]);
         assert!(median(Vec::new()).is_none());
     }
 }

@@ -25,9 +25,9 @@ use crate::{BenchOutcome, bare_relay, chat};
 /// The kind of a server without XMPP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RawKind {
-    /// Passes lines on within each of so many pairs.
+    /// Passes lines on within each of this number of pairs.
     Relay(usize),
-    /// Writes each line to all of so many connections but the one that it came from.
+    /// Writes each line to all connections, this number of them, except the one that it came from.
     FanOut(usize),
 }
 
@@ -48,7 +48,7 @@ impl FromStr for RawKind {
 
     fn from_str(text: &str) -> Result<RawKind, String> {
         let (kind, number) = text.split_once(':').ok_or("KIND:NUMBER is wanted")?;
-        let number = number.parse().map_err(|_| format!("{number} is no number"))?;
+        let number = number.parse().map_err(|_| format!("{number} isn't a number"))?;
         match kind {
             "relay" => Ok(RawKind::Relay(number)),
             "fan-out" => Ok(RawKind::FanOut(number)),
@@ -225,7 +225,7 @@ fn play(result: &mut RunResult, server: &RawProcess, pairs: usize, window: usize
     (result.sent, result.delivered, result.expected) = (count, count, count);
     result.throughput = Some(count as f64 / result.seconds);
     result.sessions = 2 * pairs as u64;
-    result.notes.push("its generator has one thread: compare CPU time, not deliveries by second".to_owned());
+    result.notes.push("its generator has one thread: compare CPU time, not deliveries per second".to_owned());
     let mut histogram = LatencyHistogram::default();
     histogram.add(&recorder);
     result.latency = histogram.latency();

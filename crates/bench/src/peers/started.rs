@@ -56,7 +56,7 @@ pub(super) fn start(peer: PeerServer, population: Population) -> BenchOutcome<St
         PeerServer::Rookery => rookery::prepare(folder.path(), ports, population),
         PeerServer::Ejabberd => ejabberd::prepare(folder.path(), ports, population),
         PeerServer::Prosody => prosody::prepare(folder.path(), ports, population),
-        PeerServer::Raw => Err("the raw limit is no XMPP server".into()),
+        PeerServer::Raw => Err("the raw limit isn't an XMPP server".into()),
     }?;
     let [address, web] = [ports.streams, ports.web].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     let mut child = ServerChild::start(folder, ready.command)?;

@@ -73,7 +73,7 @@ pub const ALL: &[Metric] = &[
     headline("server memory, peak", NumberUnit::Bytes, Better::Less, |run| {
         run.memory.as_ref().map(|memory| memory.peak as f64)
     }),
-    headline("memory by session", NumberUnit::Bytes, Better::Less, |run| {
+    headline("memory per session", NumberUnit::Bytes, Better::Less, |run| {
         run.memory.as_ref().and_then(|memory| memory.per_session)
     }),
     headline("logins by CPU second", NumberUnit::PerSecond, Better::More, |run| {

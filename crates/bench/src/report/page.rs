@@ -229,7 +229,7 @@ fn details(out: &mut String, runs: &[&RunResult]) {
     method(out, runs);
     table(out, "All figures", &rows(runs), &BTreeSet::new());
     if let Some(sweep) = sweep_rows(runs) {
-        table(out, "Cost by destination", &sweep, &BTreeSet::new());
+        table(out, "Cost per destination", &sweep, &BTreeSet::new());
     }
     let names: BTreeSet<&String> = runs.iter().flat_map(|run| run.settings.keys()).collect();
     if names.is_empty() {

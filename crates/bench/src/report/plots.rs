@@ -66,9 +66,9 @@ fn sweep(runs: &[&RunResult], colours: &[usize]) -> Vec<Figure> {
             };
             let curves = runs.iter().zip(colours).map(curve).collect();
             let plot = ReportPlot {
-                title: "Cost by destination",
+                title: "Cost per destination",
                 x_name: "destinations",
-                y_name: "µs by destination",
+                y_name: "µs per destination",
                 x: Marks::Log,
                 y: Marks::Log,
                 curves,
@@ -109,7 +109,7 @@ fn distribution(latency: &Latency) -> Vec<(f64, f64)> {
 type PlotSeries = (&'static str, &'static str, fn(&RunSample) -> Option<f64>);
 
 const SERIES: [PlotSeries; 6] = [
-    ("Deliveries over time", "by second", |sample| Some(sample.delivered_per_s)),
+    ("Deliveries over time", "per second", |sample| Some(sample.delivered_per_s)),
     ("Latency p99 over time", "milliseconds", |sample| sample.p99_us.map(|p99| p99 / 1e3)),
     ("Server CPU over time", "cores", |sample| sample.server_cpu_share),
     ("Server memory over time", "MiB", |sample| sample.server_rss_bytes.map(|bytes| bytes as f64 / (1024.0 * 1024.0))),
@@ -120,8 +120,8 @@ const SERIES: [PlotSeries; 6] = [
 type PlottedCost = (&'static str, fn(&SweepPoint) -> f64);
 
 const COSTS: [PlottedCost; 2] = [
-    ("server CPU by destination", |part| part.us_cpu_per_destination.unwrap_or(f64::NAN)),
-    ("time by destination", |part| part.us_per_destination_wall),
+    ("server CPU per destination", |part| part.us_cpu_per_destination.unwrap_or(f64::NAN)),
+    ("time per destination", |part| part.us_per_destination_wall),
 ];
 
 #[cfg(test)]

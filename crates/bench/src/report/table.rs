@@ -95,7 +95,7 @@ pub(super) fn sweep_rows(runs: &[&RunResult]) -> Option<Vec<Vec<String>>> {
     if points.is_empty() {
         return None;
     }
-    let mut head = vec!["by destination".to_owned()];
+    let mut head = vec!["per destination".to_owned()];
     for label in labels(runs) {
         head.extend([format!("{label}, time"), format!("{label}, CPU")]);
     }

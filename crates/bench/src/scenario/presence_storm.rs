@@ -123,7 +123,7 @@ impl PresenceStorm {
             latency: None,
         });
         if seen < expected {
-            return Err(format!("{seen} of {expected} presences came when everybody became available").into());
+            return Err(format!("{seen} of {expected} presence stanzas arrived when everybody became available").into());
         }
         run.rest(Duration::from_secs(1))
     }

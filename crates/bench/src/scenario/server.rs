@@ -82,7 +82,7 @@ impl ServerArguments {
     /// Returns the settings of the engine.
     ///
     /// # Errors
-    /// When the host is not found, or TLS can't be had.
+    /// The host isn't found, or TLS can't be set up.
     pub fn settings(&self, seed: u32) -> BenchOutcome<CrewSettings> {
         self.place.settings(self.mechanism, false, seed)
     }
@@ -97,7 +97,7 @@ impl ServerPlace {
     /// Returns the settings of the engine, to log in or to register.
     ///
     /// # Errors
-    /// When the host is not found, or TLS can't be had.
+    /// The host isn't found, or TLS can't be set up.
     pub fn settings(&self, mechanism: Option<Mechanism>, register: bool, seed: u32) -> BenchOutcome<CrewSettings> {
         if self.tls != Tls::None && self.transport != Transport::Tcp {
             return Err("--tls is for --transport tcp only".into());
@@ -126,19 +126,19 @@ impl ServerPlace {
         })
     }
 
-    /// Returns the addresses that the hosts are found at, one for each.
+    /// Returns the addresses of the hosts, one for each.
     ///
     /// # Errors
-    /// When one isn't found.
+    /// One of the hosts isn't found.
     pub fn addresses(&self) -> BenchOutcome<Vec<SocketAddr>> {
         self.host.split(',').map(|host| address(host.trim())).collect()
     }
 }
 
-/// Returns the address that a host is found at.
+/// Returns the address of a host.
 ///
 /// # Errors
-/// When it isn't.
+/// The host isn't found.
 pub fn address(host: &str) -> BenchOutcome<SocketAddr> {
     let with_port = if host.parse::<std::net::Ipv6Addr>().is_ok() {
         format!("[{host}]:{PORT}")
