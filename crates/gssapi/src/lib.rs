@@ -5,7 +5,8 @@
 //! Kerberos, and runs without the library: opening either then fails with a text that says what to
 //! install.
 //!
-//! Invariants:
+//! # Invariants
+//!
 //! - A [`Context`] that is not [complete](Context::is_complete) has no [peer](Context::peer) and
 //!   verifies nothing.
 //! - After an error a context is over: every further call is an error.
@@ -53,7 +54,8 @@ pub struct Initiator {
 pub struct GssapiPeer {
     /// Its principal, such as `operator@FNAL.GOV`.
     pub name: String,
-    /// The time for which its ticket was valid when it came; `None` if without limit.
+    /// The time for which its ticket was still valid when it was shown; `None` if that has no
+    /// limit.
     pub good_for: Option<Duration>,
 }
 
@@ -61,7 +63,9 @@ impl Acceptor {
     /// Returns an acceptor for a principal, such as `daeset/localhost@FNAL.GOV`, whose key is in a
     /// keytab.
     ///
-    /// Fails without the library, without the file and without the principal's key in it.
+    /// # Errors
+    ///
+    /// [`GssapiError`] without the library, without the file, or without the principal's key in it.
     pub fn open(keytab: &Path, principal: &str) -> Result<Self, GssapiError> {
         let library = Library::get()?;
         let keytab = keytab.to_str().ok_or_else(|| GssapiError("the keytab's path isn't UTF-8".into()))?;

@@ -49,8 +49,8 @@ unsafe impl Send for Credential {}
 // SAFETY: as above: several threads may use one credential at once. Nothing but the library reads
 // through the pointer.
 unsafe impl Sync for Credential {}
-// SAFETY: MIT's library lets any thread use a context, one at a time. `LibraryHandle` is no `Sync`,
-// and is changed through `&mut` alone.
+// SAFETY: MIT's library lets any thread use a context, one at a time. `LibraryHandle` isn't `Sync`,
+// and is changed only through `&mut`.
 unsafe impl Send for LibraryHandle {}
 
 impl Library {
@@ -61,13 +61,13 @@ impl Library {
     }
 
     fn load() -> Result<Self, GssapiError> {
-        // SAFETY: what the library does when it is loaded is the system's, which other programs
-        // load as well.
+        // SAFETY: loading runs the library's own initialisation. It is the system's library, which
+        // other programs load as well.
         let loaded = unsafe { libloading::Library::new(NAME) };
         let loaded = loaded.map_err(|error| {
             GssapiError(format!("{NAME} cannot be loaded ({error}); on Debian it is in the package libgssapi-krb5-2"))
         })?;
-        // It lives as long as the process: what was copied out of it stays good.
+        // It lives as long as the process, so the addresses that are copied out of it stay valid.
         Functions::find(Box::leak(Box::new(loaded))).map(|functions| Self { functions })
     }
 
@@ -323,8 +323,7 @@ impl Owned {
         if self.buffer.value.is_null() || self.buffer.length == 0 {
             return Vec::new();
         }
-        // SAFETY: the library says that there are so many bytes; they are copied before it releases
-        // them.
+        // SAFETY: the library has set this length; the bytes are copied before it releases them.
         unsafe { std::slice::from_raw_parts(self.buffer.value.cast::<u8>(), self.buffer.length) }.to_vec()
     }
 }

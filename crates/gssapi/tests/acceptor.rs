@@ -59,7 +59,7 @@ fn a_client_without_a_service_signs_nothing() {
 }
 
 /// Writes a keytab with one key, in the form that MIT documents: version 0x0502, then for each key
-/// its length, principal, time, number and bytes. Sees to it that the library is there.
+/// its length, principal, time, number and bytes. Requires the library.
 fn keytab(name: &str) -> PathBuf {
     rookery_needs::library("libgssapi_krb5.so.2", "libgssapi-krb5-2");
     let counted = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();

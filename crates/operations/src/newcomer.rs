@@ -1,8 +1,8 @@
 //! Accounts that users have created for themselves, without an invitation: for some days they count
 //! as newcomers, unknown to the others here.
 //!
-//! The account has a document about it, so limits for newcomers cost others nothing, and the
-//! mark is removed with the account.
+//! The mark is a document of the account, so limits for newcomers cost others nothing, and it is
+//! removed with the account.
 
 use rookery_hub::{Document, World};
 use rookery_jid::JidRef;

@@ -45,8 +45,8 @@ pub struct SessionInfo {
     pub idle_ms: Option<u64>,
 }
 
-/// The sessions of a shard, as an answer. Nodes of 0.2.0 know the first member only: they read
-/// nothing behind it, and what they send ends there.
+/// The sessions of a shard, as an answer. Nodes of 0.2.0 know only the first member: they read
+/// nothing after it, and what they send ends there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct SessionAnswer {
     sessions: Vec<SessionInfo>,

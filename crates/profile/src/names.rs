@@ -140,7 +140,7 @@ fn shorten(name: &str) -> String {
     out + rest
 }
 
-/// Returns the place behind the bracket that closes the one before `text`.
+/// Returns the place after the bracket that closes the one before `text`.
 fn closing(text: &str) -> usize {
     let (mut depth, mut before) = (1, ' ');
     for (at, letter) in text.char_indices() {

@@ -100,6 +100,6 @@ mod tests {
         let functions = profile.functions();
         assert_eq!(functions["a"], FunctionSamples { own: 6, within: 6 });
         assert_eq!(functions["b"], FunctionSamples { own: 0, within: 5 });
-        assert_eq!(functions.len(), 2, "threads are no functions");
+        assert_eq!(functions.len(), 2, "threads aren't functions");
     }
 }
