@@ -19,7 +19,7 @@ use crate::wire::Item;
 /// Plays a dialogue.
 ///
 /// # Panics
-/// The point in which the server deviates from it.
+/// If the server deviates from it; the text says where.
 pub fn play(clients: &mut [&mut Client], dialogue: &str) {
     for line in lines(dialogue) {
         let at = match line.name {
@@ -79,7 +79,7 @@ fn lines(dialogue: &str) -> Vec<PlayLine<'_>> {
         match (begins(line), lines.last_mut()) {
             (Some(line), _) => lines.push(line),
             (None, Some(last)) => last.text.push_str(line),
-            (None, None) => panic!("a dialogue begins with who speaks: {line}"),
+            (None, None) => panic!("a dialogue begins with the name of a speaker: {line}"),
         }
     }
     lines
