@@ -88,7 +88,7 @@ fn meta_data(node: &PubsubNode) -> Form {
         .field(text("pubsub#title", &node.config.title).label("A short name for the node"))
         .field(text("pubsub#description", &node.config.description).label("The topic of the node"))
         .field(text("pubsub#type", &node.config.type_).label("The namespace of its payloads"))
-        .field(Field::jid_multi("pubsub#contact").label("Whom to ask").with_values(contacts))
+        .field(Field::jid_multi("pubsub#contact").label("A contact for questions about the node").with_values(contacts))
         .field(
             Field::jid_multi("pubsub#owner").label("Owners").with_values(node.owners().map(rookery_jid::Jid::as_str)),
         )
@@ -195,7 +195,7 @@ fn fitting<T>(all: &[T], bytes: impl Fn(&T) -> usize) -> usize {
     fits.count()
 }
 
-/// Looks for visible nodes behind an id until it has one more than `most`, or there are no more.
+/// Looks for visible nodes after an id until it has one more than `most`, or there are no more.
 fn gather(
     world: &mut World,
     call: PubsubCall,

@@ -109,7 +109,7 @@ impl PubsubNode {
         entity: JidRef<'_>,
     ) -> impl Iterator<Item = (&'a Jid, &'a PubsubSubscription)> + use<'a> {
         let bare = entity.bare().to_jid();
-        // Full JIDs sort right behind their bare one and behind longer bare ones with the same
+        // Full JIDs sort right after their bare one and after longer bare ones with the same
         // prefix.
         let from = self.subscriptions.range(bare.clone()..);
         let until = move |jid: &Jid| jid.as_str().starts_with(bare.as_str());

@@ -150,6 +150,6 @@ pub(super) fn with_contacts(
 /// Logs that the store failed to list the owner's contacts, and returns an empty list: then only
 /// recipients who don't depend on it are notified.
 fn no_contacts<T>(world: &mut World, owner: &Jid, error: &StoreError) -> Vec<T> {
-    world.store_failed("looking up who hears of a node", owner, error);
+    world.store_failed("looking up the recipients of a node's news", owner, error);
     Vec::new()
 }

@@ -69,7 +69,7 @@ impl Asks for SentOther {
 pub(super) struct HomeNodes {
     cached: CachedNodes,
     busy: Map<NodeKey, Busy>,
-    /// Divides the queues of nodes among the senders.
+    /// The senders' shares of the queues of nodes.
     waiting: Share,
     /// The accounts about whose requests for subscriptions owners were notified recently, by node,
     /// and the time since when they are remembered, in milliseconds.
@@ -143,7 +143,7 @@ pub(super) fn home_at(world: &World, host: &str, node: &str) -> usize {
     world.home_of_text(&format!("{host}/{node}"))
 }
 
-/// Returns the shard's nodes of all services or of all accounts, as the host is one or the other.
+/// Returns the shard's nodes of all services or of all accounts, depending on the host.
 fn nodes<'w>(world: &'w mut World, host: &Jid) -> &'w mut HomeNodes {
     match host.local() {
         Some(_) => &mut world.state_mut::<OfAccounts>().0,

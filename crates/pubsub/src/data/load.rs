@@ -36,7 +36,7 @@ pub(super) fn load(world: &mut World) {
     }
 }
 
-/// Takes up one page of the nodes that sort behind `after`.
+/// Takes up one page of the nodes whose ids follow `after`.
 fn page(world: &mut World, host: Jid, usual: u64, after: &str) {
     let found = world.stores.pubsub.nodes(host.as_ref(), host.as_ref(), after, PAGE);
     world.wait(found, move |world, found| match found {
