@@ -33,7 +33,7 @@ pub(crate) mod upkeep;
 #[derive(Debug)]
 pub(super) struct Actors {
     slots: Map<Jid, ActorSlot>,
-    /// Divides the space for stanzas that wait for rooms and their lists among the senders.
+    /// The senders' shares of the space for stanzas that wait for rooms and their lists.
     waiting: Share,
     /// The stanzas that wait for the list of a service's rooms; `None` once the list is loaded.
     listed: Map<String, Option<ActorQueue>>,

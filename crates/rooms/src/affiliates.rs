@@ -17,7 +17,7 @@ use super::work::{FoundRoom, RoomTask};
 pub struct ListAffiliations {
     /// The bare JID of the room.
     pub room: Jid,
-    /// Only users that sort behind this one.
+    /// The user after whom the list begins; `None` for its beginning.
     pub after: Option<Jid>,
     /// The most affiliations to return.
     pub limit: usize,

@@ -270,7 +270,7 @@ impl Room {
 const BANNED: u16 = 301;
 /// The status of an occupant that is kicked (§15.6).
 const KICKED: u16 = 307;
-/// Removed because of a change of affiliation.
+/// The status of an occupant that is removed because of a change of affiliation (§15.6).
 const NOT_A_MEMBER: u16 = 321;
-/// Removed because the room is members-only now.
+/// The status of an occupant that is removed because the room is members-only now (§15.6).
 const NOW_MEMBERS_ONLY: u16 = 322;

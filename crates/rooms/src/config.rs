@@ -315,7 +315,7 @@ const MEMBER_LIST: &str = "muc#roomconfig_getmemberlist";
 const MAX_USERS: &str = "muc#roomconfig_maxusers";
 /// The publish-subscribe node of the room.
 pub(crate) const PUBSUB: &str = "muc#roomconfig_pubsub";
-/// Not in the standard, but other servers use the same name.
+/// The permission to register. The standard has no field for it; other servers use the same name.
 const REGISTRATION: &str = "muc#roomconfig_registration";
 const ARCHIVING: &str = "muc#roomconfig_enablearchiving";
 const LOGGING: &str = "muc#roomconfig_enablelogging";

@@ -203,7 +203,7 @@ impl Directory {
         self.hosts().get(host).is_some_and(|hosted| hosted.is_filled)
     }
 
-    /// Returns at most `limit` rooms of a service, public or not, with localparts that sort behind
+    /// Returns at most `limit` rooms of a service, public or not, with localparts that sort after
     /// `after`.
     pub fn part(&self, host: &str, after: &str, limit: usize) -> Vec<RoomListing> {
         let hosts = self.hosts();

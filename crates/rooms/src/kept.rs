@@ -15,7 +15,7 @@ use super::voices::Voices;
 #[derive(Debug)]
 pub(crate) struct KeptRoom {
     pub config: RoomConfig,
-    /// Set if its owner hasn't configured it yet (§10.1).
+    /// True if its owner hasn't configured it yet (§10.1).
     pub is_locked: bool,
     pub secret: String,
     pub hat_list: Vec<Element>,
@@ -25,7 +25,7 @@ pub(crate) struct KeptRoom {
 }
 
 impl KeptRoom {
-    /// Reads what is kept of a room; `None` if it is damaged.
+    /// Reads the stored document of a room; `None` if it is damaged.
     pub(crate) fn read(kept: &RoomDocument, limits: &RoomLimits) -> Option<Self> {
         let mut document = Element::parse(&kept.config).ok().filter(|element| element.is("room", FORMAT))?;
         for (_, said) in &kept.of_users {

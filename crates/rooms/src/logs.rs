@@ -5,9 +5,11 @@
 //! that lines stay in order and a slow disk delays nobody. Lines that can't be written are lost,
 //! which is logged once per piece of work.
 //!
-//! Invariants: nothing that occupants write ends a line of the text or is interpreted as HTML; a
-//! room's name never leads out of its folder; private messages aren't logged, and neither are real
-//! addresses.
+//! # Invariants
+//!
+//! - Nothing that occupants write ends a line of the text or is interpreted as HTML.
+//! - A room's name never leads out of its folder.
+//! - Private messages aren't logged, and neither are real addresses.
 
 #![allow(
     clippy::disallowed_methods,

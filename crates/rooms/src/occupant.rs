@@ -34,9 +34,9 @@ pub(crate) struct Occupant {
     pub open: Option<Packet>,
     /// Its presence as all others see it.
     pub veiled: Option<Packet>,
-    /// Bounds the rate of its messages.
+    /// The bucket that bounds the rate of its messages.
     pub pace: RoomBucket,
-    /// Bounds the rate of everything else that it does.
+    /// The bucket that bounds the rate of everything else that it does.
     pub stir: RoomBucket,
 }
 
@@ -62,7 +62,7 @@ impl Occupant {
         self.seats.last()
     }
 
-    /// Addresses of all its sessions.
+    /// Returns the addresses of all its sessions.
     pub(crate) fn addresses(&self) -> Vec<Jid> {
         self.seats.iter().map(|seat| seat.jid.clone()).collect()
     }

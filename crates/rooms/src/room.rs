@@ -74,11 +74,11 @@ pub(crate) struct Room {
     /// The hats that each account wears.
     pub hats: Map<Jid, Vec<Element>>,
     pub joins: RoomBucket,
-    /// Requests to register.
+    /// The bucket that bounds requests to register.
     pub requests: RoomBucket,
-    /// Bounds messages to users who are not there.
+    /// The bucket that bounds messages to users who aren't in the room.
     pub courtesy: RoomBucket,
-    /// Bounds changes by admins who are not there.
+    /// The bucket that bounds changes by admins who aren't in the room.
     pub deeds: RoomBucket,
     /// The rates of accounts that have left, if they were fast.
     pub former: Former,

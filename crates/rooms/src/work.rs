@@ -23,11 +23,11 @@ pub(super) enum RoomTask {
     Describe(QuestionReply<FoundRoom<Described>>),
     /// To apply these settings; with an owner, to create the room first.
     Arrange(WantedSettings, Option<Jid>, QuestionReply<FoundRoom<Arranged>>),
-    /// To list affiliations: only those behind this user, and at most this many.
+    /// To list affiliations: only those after this user, and at most this many.
     ListAffiliations(Option<Jid>, usize, QuestionReply<FoundRoom<Vec<AffiliationView>>>),
     /// To give a user an affiliation.
     SetAffiliation(AffiliationView, QuestionReply<FoundRoom<AffiliationSet>>),
-    /// To be destroyed, for a reason.
+    /// To destroy the room, for a reason.
     Destroy(Option<String>, QuestionReply<FoundRoom<()>>),
     /// To continue a user's request to register, given the number of rooms that know the user.
     Register { iq: Iq, known_in: u64 },
