@@ -52,7 +52,7 @@ fn field_bytes(field: &Element) -> Vec<u8> {
     with_end(&bytes, RECORD)
 }
 
-/// Returns the parts in order, one behind the other.
+/// Returns the parts in order, one after the other.
 fn sort_and_join(parts: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     let mut parts: Vec<_> = parts.collect();
     parts.sort_unstable();

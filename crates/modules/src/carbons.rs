@@ -121,8 +121,8 @@ fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Deliv
     Delivery::Pass
 }
 
-/// Delivers a copy to these sessions. A message whose copy would be nested too deep for the scanner
-/// is not copied.
+/// Delivers a copy to these sessions. A message whose copy would be nested too deeply for the
+/// scanner is not copied.
 fn give(world: &mut World, links: &[Link], name: &str, account: JidRef<'_>, packet: &Packet, to: JidRef<'_>) {
     let mut copy = Writer::new("message");
     copy.attr("from", account.bare_str()).opt_attr("type", packet.stanza().type_().as_deref());

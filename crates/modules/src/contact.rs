@@ -58,7 +58,7 @@ fn are_uris(value: &Value) -> Result<(), String> {
 }
 
 /// Returns whether a text has the form of a URI (RFC 3986 §3): a scheme, a colon, and something
-/// without spaces behind it.
+/// without spaces after it.
 fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -149,7 +149,7 @@ fn begin(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
     look(world, UserSearch { iq, domain, words, by_form: form.is_some(), left, most_found, found: Vec::new() }, None);
 }
 
-/// Looks at a portion of the accounts that sort behind one.
+/// Looks at a portion of the accounts that sort after one.
 fn look(world: &mut World, search: UserSearch, after: Option<Jid>) {
     let portion = search.left.min(PORTION);
     let listed = world.stores.accounts.list(&search.domain, after.as_ref().map(Jid::as_ref), portion);

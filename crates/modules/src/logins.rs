@@ -66,12 +66,12 @@ mod tests {
     fn each_listed_module_exists_and_is_listed_once() {
         let modules: Vec<&str> = table(&Shared::default()).iter().map(|module| module.name()).collect();
         for name in USUAL.into_iter().chain(ON_REQUEST).chain([FAST, "register"]) {
-            assert!(modules.contains(&name), "{name} is no module");
+            assert!(modules.contains(&name), "{name} isn't a module");
         }
         assert!(USUAL.iter().all(|name| !ON_REQUEST.contains(name)));
         let kept = ["archive", "offline", "privacy", "private", "push", "register", "shared_roster", "upload", "vcard"];
         for name in kept {
-            assert!(modules.contains(&name), "{name} is no module");
+            assert!(modules.contains(&name), "{name} isn't a module");
             assert_eq!(place(LoginKind::Anonymous, name), LoginPlace::Never, "{name}");
         }
     }

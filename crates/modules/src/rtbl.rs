@@ -10,7 +10,8 @@
 //! listed servers and addresses are excluded altogether: nothing is accepted from them or sent to
 //! them.
 //!
-//! Invariants:
+//! # Invariants
+//!
 //! * Only the configured service changes a list. If it can't be reached, the known list stays in
 //!   force, and the service is tried again soon.
 //! * Without a list, or without hashes, a stanza costs one check of a flag.

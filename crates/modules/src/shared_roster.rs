@@ -259,7 +259,7 @@ fn list_accounts(world: &mut World, domain: &str) {
     }
 }
 
-/// Lists the accounts of a domain, page by page. Each page begins behind the last account of the
+/// Lists the accounts of a domain, page by page. Each page begins after the last account of the
 /// previous one, in the order of the store, which differs from that of addresses.
 fn list(world: &mut World, domain: String, last: Option<Jid>, mut found: BTreeSet<Jid>) {
     let page = world.stores.accounts.list(&domain, last.as_ref().map(Jid::as_ref), PAGE);

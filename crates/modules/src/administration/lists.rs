@@ -206,7 +206,7 @@ fn list_present(world: &mut World, order: CommandOrder, var: &'static str, choic
     });
 }
 
-/// Asks a shard for the bare JIDs of a domain's accounts that sort behind one, up to a limit.
+/// Asks a shard for the bare JIDs of a domain's accounts that sort after one, up to a limit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct OnlineList {
     domain: String,

@@ -24,7 +24,7 @@ pub(super) struct CommandSession {
     pub owner: Jid,
     /// The node of the command (XEP-0050), which a further stage has to name as well.
     pub node: &'static str,
-    /// The filled-in forms; the waiting stage is the one behind them.
+    /// The filled-in forms; the waiting stage is the one after them.
     pub answers: Vec<Form>,
     /// The fields that the form requires.
     pub required: Vec<String>,

@@ -1,7 +1,8 @@
 //! The rules by which an account lets stanzas in and out: its privacy lists (XEP-0016 §2.1); the
 //! default one is its block list too (XEP-0191 §5).
 //!
-//! Invariants:
+//! # Invariants
+//!
 //! * The items of a list are in the order of their `order`, which is unique; a list has at least
 //!   one.
 //! * The default list exists.
@@ -42,7 +43,7 @@ struct Index {
     by_group: Map<String, FirstRules>,
     by_subscription: Map<&'static str, FirstRules>,
     everybody: FirstRules,
-    /// No earlier item depends on the roster.
+    /// The first items that depend on the roster.
     by_roster: FirstRules,
 }
 
@@ -416,7 +417,7 @@ impl Default for FirstRules {
 }
 
 impl FirstRules {
-    /// Notes an item, behind all earlier ones.
+    /// Notes an item, after all earlier ones.
     fn note(&mut self, at: usize, stanzas: StanzaSet) {
         for kind in stanzas.kinds() {
             if let Some(first) = self.0.get_mut(kind) {
@@ -432,7 +433,7 @@ impl FirstRules {
 
 /// The number of kinds of stanzas, see [`PassingStanza`].
 const KINDS: usize = 5;
-/// The position of a missing item, behind all others.
+/// The position of a missing item, after all others.
 const NONE: usize = usize::MAX;
 
 /// The stanzas that an item may name, in the order in which they are written.

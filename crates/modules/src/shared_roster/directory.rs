@@ -62,7 +62,7 @@ pub(crate) struct OnlineNews {
     pub(crate) changes: Vec<(Jid, bool)>,
 }
 
-/// An account was added or removed.
+/// The addition or the removal of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DirectoryChange {
     /// The bare JID of the account.
