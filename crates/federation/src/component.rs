@@ -41,9 +41,9 @@ pub struct ComponentStream {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ComponentPhase {
-    /// The component's stream header is still to come (XEP-0114 §3, step 1).
+    /// Our side waits for the component's stream header (XEP-0114 §3, step 1).
     Header,
-    /// Our header is written; the proof of the name is still to come (§3, step 3).
+    /// Our header is written, and our side waits for the proof of the name (§3, step 3).
     Handshake,
     /// The handshake was right: the stream moves to the home of its name.
     Proven,

@@ -179,7 +179,7 @@ fn nothing_is_acknowledged_that_the_store_does_not_have() {
     assert_eq!(server.said_to(key), "");
     server.store.as_mut().unwrap().drain(..2);
     server.advance(20);
-    assert_eq!(server.said_to(key), ack(2), "what has come behind the question is another matter");
+    assert_eq!(server.said_to(key), ack(2), "what has come after the question is another matter");
     // A server without any answer takes us for dead.
     server.hear(key, "<r xmlns='urn:xmpp:sm:3'/>");
     server.advance(3_000);

@@ -19,7 +19,7 @@ fn call_both_ways(request: &str) -> (HostileRig, ConnectionKey) {
     let key = server.call_with_tls(address(1), "a.example", Ok(Names::of(&["a.example"])));
     assert_eq!(server.hear(key, request), "");
     assert!(server.hear(key, EXTERNAL).contains("<success"));
-    assert!(!server.hear(key, header("a.example")).contains("features:bidi"), "it is too late behind the proof");
+    assert!(!server.hear(key, header("a.example")).contains("features:bidi"), "it is too late after the proof");
     (server, key)
 }
 
@@ -189,7 +189,7 @@ fn who_was_called_speaks_for_its_domain_to_ours() {
         let said = server.hear(key, message(from, to));
         assert!(said.contains(error), "{from} {to}: {said}");
         server.hear(key, message("romeo@a.example", "juliet@b.example"));
-        assert_eq!(server.delivered, [], "nothing counts behind it");
+        assert_eq!(server.delivered, [], "nothing counts after it");
         assert!(server.gone.contains(&key));
     }
     let (mut server, key) = ready();

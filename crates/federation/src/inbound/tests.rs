@@ -224,7 +224,7 @@ fn stanzas_come_from_proven_domains_and_go_to_ours() {
         assert!(said.contains(error), "{from} {to}: {said}");
         assert_eq!(peer.delivered, [], "{from} {to}");
         peer.send("<message from='romeo@a.example' to='juliet@b.example'/>");
-        assert_eq!(peer.delivered, [], "nothing counts behind it");
+        assert_eq!(peer.delivered, [], "nothing counts after it");
     }
     for stanza in ["<message to='juliet@b.example'/>", "<message from='romeo@a.example'/>"] {
         assert!(InboundPeer::prove().send(stanza).contains("improper-addressing"));

@@ -23,7 +23,8 @@ pub(super) struct AcksAgreement {
     told: u32,
     /// The count that the peer has requested and not been sent.
     asked: Option<u32>,
-    /// Set if the earlier stream is lost, with the number of its handled stanzas if the peer knows.
+    /// The number of handled stanzas of the earlier stream, if the peer knows it; `None` unless
+    /// that stream is lost.
     lost: Option<Option<u32>>,
 }
 

@@ -260,7 +260,7 @@ impl ServersWorld {
 }
 
 impl ServersWorld {
-    /// Settles everything else, and keeps the output to a connection that is no wire.
+    /// Settles everything else, and keeps the output to a connection that isn't a wire.
     pub(super) fn settle_but(&mut self, key: ConnectionKey, said: &mut Vec<u8>) {
         let wire = self.wires.len();
         self.wires.push(WorldWire::default());
