@@ -84,7 +84,8 @@ fn a_device_is_monitored_until_that_is_cancelled() {
     assert_eq!(circuit.take_changes(), [ListChange::Remove(1)]);
 }
 
-/// Events can be written in more than one way: uses the way of the given changes.
+/// Returns a function that writes an event the way the given changes do: events can be written in
+/// more than one way.
 fn in_the_way_of(said: &[ListChange]) -> impl Fn(ListChange) -> ListChange + '_ {
     |expected| match (&expected, said.first()) {
         (ListChange::Add(_, one), Some(ListChange::Add(_, other)))

@@ -1,8 +1,8 @@
 //! Tests randomly damaged certificates: none breaks anything, no altered one is trusted, and the
 //! names in them are names of hosts.
 //!
-//! The fuzz target `certificates` does the same with a compiler that tells which bytes matter; this
-//! one needs none, and begins with certificates that are good.
+//! The fuzz target `certificates` does the same with a compiler that knows which bytes matter. This
+//! test needs no such compiler, and starts with certificates that are good.
 
 use rookery_stream::tls::certificate::Authority;
 use rookery_stream::tls::trust::{Names, Trust};
@@ -18,7 +18,7 @@ impl CertificateDraw {
         (self.0 >> 33) as usize % most.max(1)
     }
 
-    /// Turns bits, cuts, or doubles some bytes.
+    /// Flips some bits, or cuts or doubles some bytes.
     fn damage(&mut self, whole: &[u8]) -> Vec<u8> {
         let mut bytes = whole.to_vec();
         for _ in 0..=self.below(3) {

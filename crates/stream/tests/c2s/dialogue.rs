@@ -250,7 +250,7 @@ fn show(event: C2sEvent) -> String {
     without_quotes(&format!("{event:?}"))
 }
 
-/// Transcripts leave the quotes of strings out.
+/// Removes the quotes of strings, which transcripts leave out.
 fn without_quotes(text: &str) -> String {
     text.replace('"', "")
 }

@@ -7,7 +7,7 @@ use rookery_stream::c2s::C2sEvent;
 use crate::dialogue::{DialoguePlayer, OPEN, in_the_clear, machine, policy, secure};
 use crate::sasl2::with_sasl2;
 
-/// Pieces that get a peer somewhere, and pieces that don't.
+/// Returns a strategy for pieces of a stream: some get a peer somewhere, and others don't.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
         OPEN,
