@@ -7,8 +7,7 @@ use crate::proxy::Origin;
 use crate::site::{RequestHost, name};
 use crate::{WebSettings, WebShared};
 
-/// The answer to the question whether a page may ask for a password over the connection by which it
-/// is loaded.
+/// The verdict on a connection: whether a page that is loaded over it may ask for a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Safety {
     /// The connection is encrypted, stays on this machine, or comes from a network that the

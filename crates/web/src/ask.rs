@@ -132,7 +132,7 @@ async fn wait_for<T>(answer: Awaited<Outcome<T>>) -> Outcome<T> {
     timeout(PATIENCE, answer).await.map_err(|_| Refusal::Late)?.map_err(|Abandoned| Refusal::Late)?
 }
 
-/// Returns the time of day, in milliseconds since 1970.
+/// Returns the current time, in milliseconds since 1970.
 pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }

@@ -38,7 +38,7 @@ struct FilePart {
     left: u64,
     /// The chunk that is being read, on another thread.
     reading: Option<JoinHandle<io::Result<(File, Bytes)>>>,
-    /// The turn of the one who has the file, if only one may have such a file at a time.
+    /// The turn of the holder of the file, if such a file has one holder at a time.
     _turn: Option<OwnedSemaphorePermit>,
 }
 

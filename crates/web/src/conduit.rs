@@ -27,8 +27,8 @@ pub struct Conduit {
     tls: Option<Box<ConduitTls>>,
     /// Bytes that were read ahead, and come before all others.
     ahead: Vec<u8>,
-    /// True if bytes that were written have not left yet. The code that needs to know this while
-    /// the library owns the connection has a clone.
+    /// True if written bytes have not left yet. Code that needs to know this while the library owns
+    /// the connection has a clone.
     is_unsent: Arc<AtomicBool>,
     /// The timer while the peer doesn't take any bytes.
     stall: Option<Pin<Box<Sleep>>>,
@@ -118,7 +118,7 @@ impl Conduit {
     }
 
     /// Waits until the peer has gone. If it sends bytes instead, this waits for ever, since the end
-    /// behind them can't be seen before they are read.
+    /// after them can't be seen before they are read.
     pub async fn departure(&mut self) {
         if !self.ahead.is_empty() || self.arrival().await {
             std::future::pending().await

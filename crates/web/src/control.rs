@@ -190,7 +190,7 @@ fn name_in(users: &str, id: u32) -> Option<&str> {
 
 /// The way of a command's actions in the action log.
 pub const BY: &str = api::BY_COMMAND;
-/// The path behind [`api::PREFIX`] where commands report their changes to the store.
+/// The path after [`api::PREFIX`] where commands report their changes to the store.
 pub const NOTE: &str = "/note";
 /// The most connections at a time: more than may follow the log or trace, so that there is room for
 /// other commands.

@@ -60,7 +60,7 @@ pub struct AddressPlace {
     leaves: Arc<Notify>,
 }
 
-/// The reason for which there is no place.
+/// The reason why there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crowd {
     /// The address has as many connections as it may.

@@ -31,7 +31,7 @@ pub(crate) struct RoomRow {
 pub(crate) struct RoomRows {
     /// The rooms, in the order of the list.
     pub rows: Vec<RoomRow>,
-    /// True if there are more behind them.
+    /// True if there are more after them.
     pub has_more: bool,
     /// True if only the first [`MOST_SORTED`] rooms, by their addresses, were sorted.
     pub is_cut: bool,

@@ -130,7 +130,7 @@ async fn find(
         HOST_META_JSON => discovery::json(&request, origin, &settings),
         LIVE => text(StatusCode::OK, "live"),
         READY => Box::pin(ready(&shared)).await,
-        // Metrics are no secrets, and scrapers in a private network seldom encrypt.
+        // Metrics aren't secrets, and scrapers in a private network seldom encrypt.
         _ => {
             let ward = Ward {
                 names: &settings.names,

@@ -156,7 +156,7 @@ mod tests {
         assert!(folder.read(token, 5, 4).await.unwrap().is_some());
         assert_eq!(fs::read(place.path().join("files/aB").join(token)).unwrap(), b"beginning");
         folder.remove(token).await.unwrap();
-        folder.remove(token).await.expect("nothing is removed twice, and that is no error");
+        folder.remove(token).await.expect("removing what isn't there succeeds");
         assert!(folder.read(token, 0, 1).await.unwrap().is_none());
     }
 }

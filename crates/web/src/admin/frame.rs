@@ -12,7 +12,7 @@ use crate::words::AdminWords;
 
 /// One entry of the menu, with the path that it leads to.
 pub struct MenuPage {
-    /// Its path, behind the prefix.
+    /// Its path, after the prefix.
     pub path: &'static str,
     /// Its name, in a language.
     pub name: fn(&AdminWords) -> &'static str,
@@ -40,7 +40,7 @@ pub const REPORTS: &str = "/reports";
 pub(crate) struct AdminFrame<'a> {
     /// The language of the page.
     pub language: Language,
-    /// The path of the page, behind the prefix.
+    /// The path of the page, after the prefix.
     pub path: &'a str,
     /// The title, as text that is not escaped yet.
     pub title: &'a str,

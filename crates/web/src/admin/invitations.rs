@@ -57,7 +57,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Carries out a form of the page: makes a link, or revokes one.
+/// Processes a form of the page: makes a link, or revokes one.
 pub async fn change(visit: &Visit) -> FormAnswered {
     match visit.value("act") {
         "revoke" => Ok(revoke(visit).await?),

@@ -67,7 +67,7 @@ impl<'e> PastAnnouncement<'e> {
     }
 }
 
-/// Carries out a form of the page.
+/// Processes a form of the page.
 pub async fn say(visit: &Visit) -> FormAnswered {
     let domain = visit.domain().at("domain")?;
     if !visit.shared.has_module(&domain, "announce") {

@@ -9,7 +9,7 @@ use crate::language::{Language, fill};
 
 /// The result of a form.
 pub(crate) struct FormDone {
-    /// The page to go to, behind [`super::PREFIX`].
+    /// The page to go to: its path after [`super::PREFIX`].
     pub to: String,
     /// The message that the page shows.
     pub words: String,

@@ -132,7 +132,7 @@ pub async fn create(visit: &Visit) -> FormAnswered {
     Ok(FormDone::new(format!("/room?jid={}", encode(room.as_str())), fill(words.room_made, &[&room])))
 }
 
-/// Carries out a form of a room's page.
+/// Processes a form of a room's page.
 pub async fn change(visit: &Visit) -> FormAnswered {
     match visit.value("act") {
         "configure" => configure(visit).await,

@@ -199,9 +199,9 @@ fn set_cookie(response: &mut Response<Body>, origin: Origin, value: &str, second
     }
 }
 
-/// The path behind the prefix that sends a browser to the issuer.
+/// The path after the prefix that sends a browser to the issuer.
 pub const AWAY: &str = "/login/away";
-/// The path behind the prefix to which the issuer sends the browser back.
+/// The path after the prefix to which the issuer sends the browser back.
 pub const BACK: &str = "/login/back";
 const NAME: &str = "rookery-signing-in";
 /// The most browsers that are away at a time, and the time after which one can't come back.

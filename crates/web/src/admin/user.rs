@@ -36,7 +36,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     Ok(html)
 }
 
-/// Carries out a form of the page, except for the export.
+/// Processes a form of the page, except for the export.
 pub async fn change(visit: &Visit) -> FormAnswered {
     let account = visit.address()?;
     let here = format!("/user?jid={}", encode(account.as_str()));

@@ -80,7 +80,7 @@ pub async fn csv(visit: &Visit) -> Outcome<Response<Body>> {
     Ok(response)
 }
 
-/// Carries out a form of the page.
+/// Processes a form of the page.
 pub async fn change(visit: &Visit) -> FormAnswered {
     let asked = AskedPage::of(visit);
     let here = || visit.domain().map(|domain| asked.address(&domain, asked.skip).replacen("/admin", "", 1));

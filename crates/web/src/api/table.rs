@@ -18,7 +18,7 @@ use super::problem::Problem;
 pub(crate) struct ApiOperation {
     /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
     pub method: &'static str,
-    /// Its path behind the prefix, with variables such as `{jid}`.
+    /// Its path after the prefix, with variables such as `{jid}`.
     pub path: &'static str,
     /// Its name for programs.
     pub id: &'static str,

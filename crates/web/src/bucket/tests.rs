@@ -40,7 +40,7 @@ fn a_bucket_keeps_what_was_ended_until_it_is_removed() {
         assert_eq!(get(&bucket, 0, 9).await.unwrap(), b"beginning");
         assert_eq!(get(&bucket, 5, 4).await.unwrap(), b"ning");
         bucket.remove(TOKEN).await.unwrap();
-        bucket.remove(TOKEN).await.expect("nothing is removed twice, and that is no error");
+        bucket.remove(TOKEN).await.expect("removing what isn't there succeeds");
         assert!(fake.files().is_empty());
         assert_eq!(bucket.failures().0, 0);
     });

@@ -179,7 +179,7 @@ fn severity(level: &str) -> Option<u8> {
     u8::try_from(at + 1).ok()
 }
 
-/// The path of the log behind [`crate::api::PREFIX`].
+/// The path of the log, after [`crate::api::PREFIX`].
 pub const LOG: &str = "/log";
 /// The path where levels are raised.
 pub const LEVEL: &str = "/log/level";

@@ -242,7 +242,7 @@ impl ComingBytes for TraceReading {
 
 type AwaitedSightings = Awaited<AnswersElsewhere<SeenElsewhere>>;
 
-/// The path of traces behind [`crate::api::PREFIX`].
+/// The path of traces, after [`crate::api::PREFIX`].
 pub const TRACE: &str = "/trace";
 /// The time that shards may take to begin.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -58,11 +58,11 @@ pub(crate) enum DoctorFact {
     StoreStuck(u64),
     /// Waits for the database took up to this many milliseconds.
     StoreSlow(u64),
-    /// This number of shards doesn't answer, of so many.
+    /// Some shards don't answer: their number, and that of all shards.
     ShardsSilent(usize, usize),
     /// Copies were written after up to this many milliseconds.
     DeliverySlow(u64),
-    /// This number of sessions reads slowly, and so many bytes wait.
+    /// Some sessions read slowly: their number, and the bytes that wait for all sessions.
     Readers(u64, u64),
     /// The bytes of memory per session.
     Memory(u64),
@@ -82,9 +82,9 @@ pub(crate) enum DoctorFact {
     JournalAway,
     /// This node of the cluster is silent.
     NodeSilent(String),
-    /// So many bytes wait for this node of the cluster.
+    /// This node of the cluster takes letters slowly, so this number of bytes waits for it.
     NodeSlow(String, u64),
-    /// The clock of this node of the cluster is so many seconds ahead or behind.
+    /// The clock of this node of the cluster is this number of seconds ahead or behind.
     ClockApart(String, u64),
 }
 
@@ -276,11 +276,11 @@ const ABUSE: &str = "abuse";
 const LOGINS: &str = "logins";
 const UPLOADS: &str = "uploads";
 pub(crate) const HOUR_MS: u64 = 3_600_000;
-/// The days before the expiry of a certificate from which on it is reported.
+/// The number of days before the expiry of a certificate from which it is reported.
 const WARN_DAYS: u64 = 14;
 /// The share of used descriptors that leaves too few for a wave of clients.
 const MANY_DESCRIPTORS: f64 = 0.8;
-/// The number of failures within an hour that can't be forgotten passwords.
+/// The number of failures within an hour that forgotten passwords can't explain.
 const MANY_FAILURES: usize = 50;
 
 #[cfg(test)]

@@ -350,21 +350,23 @@ const SESSIONS: &str = "sessions";
 const MEMORY: &str = "memory";
 const SERVERS: &str = "other servers";
 const SLOW: &str = "slow events";
-/// The days until a disk is full that leave no time to wait.
+/// The days until a disk is full below which it is reported.
 const DAYS_LEFT: f64 = 14.0;
-/// The age from which on a waiting operation means that the database is unavailable or overloaded:
-/// a batch takes milliseconds.
+/// The age of a waiting operation from which the database must be unavailable or overloaded: a
+/// batch takes milliseconds.
 const OLDEST: Duration = Duration::from_secs(2);
-/// The seconds in which a good disk does far more than one commit.
+/// The waiting time of operations, in seconds, that is reported: a good disk does many commits in
+/// it.
 const STORE_SECONDS: f64 = 0.25;
-/// The share of a core from which on waiting grows faster than load.
+/// The share of a core beyond which waiting grows faster than load.
 const BUSY: f64 = 0.8;
-/// The factor of load over the other shards that isn't a coincidence, from this share of a core on.
+/// The factor of load over the other shards that isn't a coincidence, and the share of a core below
+/// which it doesn't matter.
 const LOPSIDED: f64 = 3.0;
 const LOPSIDED_FROM: f64 = 0.3;
 /// The delay that users notice, in seconds.
 const DELIVERY_SECONDS: f64 = 0.2;
-/// The waiting bytes of sessions that are more than those of a few sleeping phones.
+/// The waiting bytes of sessions that are reported: more than a few sleeping phones cause.
 const UNREAD_BYTES: usize = 16 << 20;
 /// The number of sessions below which the process itself takes most of the memory.
 const MANY_SESSIONS: usize = 1000;
@@ -374,7 +376,7 @@ const SESSION_BYTES: u64 = 128 << 10;
 const NAMED: usize = 5;
 /// The number of slow events in ten minutes that isn't a coincidence.
 const MANY_SLOW: usize = 20;
-/// The number of times in an hour that sessions are throttled.
+/// The number of times in an hour that sessions may be throttled before it is reported.
 const MANY_THROTTLED: f64 = 100.0;
 
 #[cfg(test)]
@@ -417,10 +419,7 @@ mod tests {
     fn wrong(facts: &DoctorFacts) -> Vec<String> {
         let findings = all(facts);
         let wrong: Vec<_> = findings.into_iter().filter(|finding| finding.grade > Grade::Fine).collect();
-        assert!(
-            wrong.iter().all(|finding| !finding.why.is_empty()),
-            "who is told to do something hears why: {wrong:?}"
-        );
+        assert!(wrong.iter().all(|finding| !finding.why.is_empty()), "a remedy comes with its reason: {wrong:?}");
         wrong.into_iter().map(|finding| finding.words()).collect()
     }
 

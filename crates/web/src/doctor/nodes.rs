@@ -69,9 +69,9 @@ fn clock_apart(name: &str, ms: i64) -> DoctorFinding {
 }
 
 const CLUSTER: &str = "cluster";
-/// More waiting bytes than a busy second causes.
+/// The waiting bytes for a node that are reported: more than a busy second causes.
 const WAITING_BYTES: u64 = 4 << 20;
-/// A difference of clocks that is longer than a letter takes, in milliseconds.
+/// The difference of clocks that is reported, in milliseconds: longer than a letter takes.
 const CLOCKS_MS: u64 = 2000;
 
 #[cfg(test)]

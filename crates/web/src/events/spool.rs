@@ -180,7 +180,7 @@ fn whole(path: &Path) -> io::Result<u64> {
 
 /// The name of the file that records how far the lines were taken.
 const TAKEN: &str = "taken";
-/// The size from which on another file is begun.
+/// The size of a file, in bytes, at which the next one is begun.
 const FILE_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
