@@ -61,7 +61,7 @@ mod tests {
             path: "/usr/lib/a b.so (deleted)".into(),
         };
         assert_eq!(read(line), Some(wanted));
-        assert_eq!(read(&line.replace("r-xp", "r--p")), None, "that is no code");
+        assert_eq!(read(&line.replace("r-xp", "r--p")), None, "that isn't code");
         assert_eq!(read("7f10a000-7f10c000 r-xp 00000000 00:00 0"), None, "that has no name");
         assert!(of_process().expect("mappings").iter().any(|mapping| mapping.file != "00:00:0"));
     }

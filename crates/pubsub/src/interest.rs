@@ -301,5 +301,5 @@ fn note_session(world: &mut World, session: SessionRef, caps: &Rc<PresenceCaps>,
     last::ask_accounts(world, session.link, accounts, texts(nodes));
 }
 
-/// The number of waiting askers from which on those that have gone are looked for and removed.
+/// The number of waiting askers at which those that have gone are looked for and removed.
 const CROWD: usize = 1024;
