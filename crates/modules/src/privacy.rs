@@ -15,7 +15,7 @@
 //!   account without a session: nothing from a blocked contact is delivered, stored or archived.
 //!   They come before every other module (`Phase::Guard`).
 //! * Nothing stops communication between an account's resources and its own server.
-//! * Rules apply from the moment of the request; if the store refuses them, the former ones apply
+//! * Rules apply from the moment of the request; if the store refuses them, the previous ones apply
 //!   again and the client gets an error.
 //! * For an account without rules, a stanza costs one read of a field.
 //!

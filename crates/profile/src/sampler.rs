@@ -183,8 +183,8 @@ fn work_off(jobs: &Receiver<SamplerJob>) {
     }
 }
 
-/// Makes the allocator return memory to the system that was freed a while ago. It does so only
-/// while it is used, and each thread has a part of its own: so this must run on the thread that
+/// Makes the allocator return memory that was freed a while ago to the system. It does so only
+/// while it is in use, and each thread has a part of its own: so this must run on the thread that
 /// freed the memory.
 fn give_memory_back() {
     for _ in 0..TICKS {

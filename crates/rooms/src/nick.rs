@@ -30,8 +30,8 @@ impl Room {
         self.announce(world, at, &shown);
     }
 
-    /// Gives an occupant another nick, with all its sessions. One of these, `from`, gets `again`
-    /// stanzas of the past afterwards.
+    /// Gives an occupant another nick, with all its sessions. Then one of these, `from`, gets
+    /// `again` stanzas of the past.
     pub(crate) fn change_nick(
         &mut self,
         world: &mut World,

@@ -106,7 +106,8 @@ impl TestkitNodes {
         self.carrier.lock().expect("no test panics here").linger_ms = linger_ms;
     }
 
-    /// Has late nodes reported from now on. Returns those that were reported before.
+    /// Returns the late nodes that were reported since the last call. The first call starts the
+    /// reports.
     pub(crate) fn take_overdue(&self) -> BTreeSet<(u16, u32)> {
         self.carrier.lock().expect("no test panics here").overdue.replace(BTreeSet::new()).unwrap_or_default()
     }

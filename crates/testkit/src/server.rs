@@ -364,8 +364,8 @@ impl Server {
         }
     }
 
-    /// Has nodes reported from now on that don't hand on in time, as to somebody who fences them
-    /// off. Returns the processes that were reported before.
+    /// Returns the processes that were reported since the last call for not handing on in time. The
+    /// first call starts the reports, which a real server uses to fence such processes off.
     pub fn take_overdue(&self) -> Vec<(u16, u32)> {
         self.0.borrow().nodes.take_overdue().into_iter().collect()
     }

@@ -1,6 +1,6 @@
 //! Inspects the beginning of TLS before it is read: servers that connect to the port for browsers
 //! and say so by ALPN (XEP-0368) are served on other terms, which have to apply from the first
-//! byte. They are asked for a certificate, which browsers must not be.
+//! byte. Servers are asked for a certificate, and browsers must not be.
 //!
 //! Nothing is taken from the socket, so the code that serves the connection finds it untouched.
 

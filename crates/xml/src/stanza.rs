@@ -380,7 +380,8 @@ impl<'a> Child<'a> {
         self.name() == name && self.is_in(ns)
     }
 
-    /// Returns whether its namespace is this one. Most are written as they are meant.
+    /// Returns whether its namespace is this one. Most are written without references, so the text
+    /// as it is written is compared first.
     fn is_in(&self, ns: &str) -> bool {
         matches!(self.ns, Namespace::Declared(uri) if uri.of(self.whole) == ns.as_bytes()) || self.ns() == ns
     }

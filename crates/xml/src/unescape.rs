@@ -7,7 +7,8 @@ use std::borrow::Cow;
 
 use crate::lex;
 
-/// Returns the text of an attribute value (XML §3.3.3). Borrows if it is written as it is meant.
+/// Returns the text of an attribute value (XML §3.3.3). Borrows if nothing in it has to be
+/// replaced.
 #[inline]
 pub fn value(raw: &[u8]) -> Cow<'_, str> {
     unescape(raw, |b| matches!(b, b'\t' | b'\n' | b'\r').then_some(' '))

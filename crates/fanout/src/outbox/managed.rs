@@ -211,7 +211,7 @@ impl Outboxes {
 
     /// Continues a detached session over its previous connection: its client has been sent this
     /// number of stanzas in all, and gets those that follow. Unacknowledged stanzas stay so.
-    /// Returns `false`, and does nothing, if it can't have been sent so many.
+    /// Returns `false`, and does nothing, if it can't have been sent that many.
     pub fn take_up(&mut self, link: Link, sent: u32) -> bool {
         let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.attention == Attention::Detached) else {
             return false;

@@ -67,7 +67,7 @@ pub(crate) struct OnlineNews {
 pub(crate) struct DirectoryChange {
     /// The bare JID of the account.
     pub(crate) account: Jid,
-    /// True if the change concerns online accounts, not the existing ones.
+    /// True if it changes the online accounts, false if it changes the existing ones.
     pub(crate) online: bool,
 }
 

@@ -13,8 +13,8 @@ pub struct Policy {
     pub hosts: Vec<Host>,
     /// Limits on one first-level element until the resource is bound.
     pub limits_before: Limits,
-    /// Limits afterwards; they are only announced here (XEP-0478), and enforced where the bound
-    /// stream is read.
+    /// Limits once the resource is bound. They are only announced here (XEP-0478), and enforced
+    /// where the bound stream is read.
     pub limits_after: Limits,
     /// Seconds without traffic after which a stream that isn't bound is closed, as XEP-0478
     /// announces it.

@@ -11,9 +11,9 @@ use crate::error::{Condition, StreamError};
 /// The request of an `<enable/>` (XEP-0198 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Enable {
-    /// True if it wants to be able to resume.
+    /// True if the client wants to be able to resume.
     pub resume: bool,
-    /// The most seconds for which it wants to be able to, if it says so.
+    /// The most seconds for which it wants to be able to resume; `None` if it doesn't say.
     pub max: Option<u32>,
 }
 

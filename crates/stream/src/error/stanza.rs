@@ -31,8 +31,7 @@ pub struct StanzaError {
     /// An application-specific condition in a namespace of its own (§8.3.4); boxed because it is
     /// rare.
     pub application: Option<Box<Element>>,
-    /// The address that has refused the stanza, where servers in between may refuse it, too
-    /// (§8.3.2).
+    /// The address that has refused the stanza, if a server on the way may have done so (§8.3.2).
     pub by: Option<Box<str>>,
 }
 

@@ -254,9 +254,9 @@ fn fill(
     written.map(|_| ())
 }
 
-/// Most plain bytes in a record (RFC 8446 §5.1).
+/// The most plain bytes in a record (RFC 8446 §5.1).
 const FRAGMENT: usize = 16_384;
 
-/// Room for header, nonce, content type and tag of any cipher suite, and for a key update in front.
-/// When it isn't enough rustls says so.
+/// The bytes for the header, nonce, content type and tag of any cipher suite, and for a key update
+/// before them. If they aren't enough, rustls says so.
 const OVERHEAD: usize = 64;

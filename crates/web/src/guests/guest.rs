@@ -83,7 +83,7 @@ pub fn lead(status: StatusCode, address: &str) -> Response<Body> {
 
 /// The first page.
 pub const HOME: &str = "/";
-/// The page for somebody with an account.
+/// The page for users with an account.
 pub const ACCOUNT: &str = "/account";
 /// The page after a link was used.
 pub const READY: &str = "/welcome";
