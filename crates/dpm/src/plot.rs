@@ -445,7 +445,7 @@ fn name(number: PlotKey) -> Rad50 {
 
 /// Our task's number on our node: those of the pool and of settings, with other ids, differ.
 pub const TASK_ID: u16 = 3;
-/// The period in microseconds from which on readings are polled.
+/// The shortest period, in microseconds, at which readings are polled.
 const SLOWEST: u64 = 50_000;
 /// The longest time that a front-end may be silent, in milliseconds.
 const PATIENCE: u64 = 5000;

@@ -52,7 +52,7 @@ pub struct SessionCard {
     pub(crate) until_ms: u64,
     /// The stanzas that the client hasn't acknowledged, then those that waited.
     pub(crate) stanzas: Vec<CardStanza>,
-    /// A [`CardState`] behind its version.
+    /// The version of a [`CardState`], and then that state.
     state: ByteBuf,
 }
 

@@ -18,7 +18,7 @@ pub fn element(from: &str, unix_ms: u64) -> Built {
 pub(crate) struct TakenTimes(VecDeque<(u64, u64)>);
 
 impl TakenTimes {
-    /// Notes that `number` copies have been taken until now.
+    /// Notes that `number` copies have been taken so far.
     pub fn note(&mut self, number: u64, unix_ms: u64) {
         match self.0.back_mut() {
             Some((last, at)) if *last == number => *at = unix_ms,

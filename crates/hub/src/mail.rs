@@ -242,7 +242,7 @@ impl Parcel {
 }
 
 /// The version of the wire form: its first byte. A change of [`Mail`], or of any memo or question,
-/// raises it. Adding a kind of mail behind the others doesn't: a reader that doesn't know the kind
+/// raises it. Adding a kind of mail after the others doesn't: a reader that doesn't know the kind
 /// drops only that mail.
 pub(crate) const VERSION: u8 = 2;
 

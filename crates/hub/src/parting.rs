@@ -12,8 +12,8 @@
 //!   for homes that are elsewhere by now.
 //! * Nobody is told that a session that leaves is unavailable.
 //! * The bytes on their way at a time are bounded, so that no queue fills: more follow when others
-//!   have taken them, or after a moment. The message that everything was sent comes right behind
-//!   the last of them.
+//!   have taken them, or after a moment. The message that everything was sent comes right after the
+//!   last of them.
 
 use std::net::SocketAddr;
 

@@ -32,7 +32,7 @@ impl fmt::Display for SeedFailure {
 }
 
 impl SeedFailure {
-    /// Returns the first failure in the output of a process, which writes it behind [`FAILED`] as
+    /// Returns the first failure in the output of a process, which writes it after [`FAILED`] as
     /// [`Display`](fmt::Display) does.
     pub fn read(told: &str) -> Option<Self> {
         let (_, rest) = told.split_once(FAILED)?;

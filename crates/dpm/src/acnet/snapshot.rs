@@ -219,7 +219,7 @@ fn double(body: &[u8]) -> Result<(u32, &[u8]), Status> {
 pub(super) const CONTROL: u16 = 5;
 pub(super) const SETUP: u16 = 7;
 pub(super) const RETRIEVE: u16 = 8;
-/// Bytes of a setup behind its typecode, before the devices.
+/// Bytes of a setup after its typecode, before the devices.
 const HEAD: usize = 66;
 /// Bytes of a device.
 const DEVICE: usize = 20;

@@ -105,7 +105,7 @@ impl Dpm {
         metrics::text(&self.statistics(), &spoken, &self.last_overview.front_ends, &self.outlets.gauges)
     }
 
-    /// Sends a client of another thread the figures; its connection ends behind them.
+    /// Sends a client of another thread the figures; its connection ends after them.
     pub fn show_figures(&mut self, client: ClientKey, now: Moment) {
         if let Some(state) = self.outlets.clients.get_mut(client) {
             state.speaks = Speaks::Daq;
@@ -114,7 +114,7 @@ impl Dpm {
         self.outlets.frame(client, text.into_bytes());
     }
 
-    /// Sends a client of another thread the overview as JSON; its connection ends behind it.
+    /// Sends a client of another thread the overview as JSON; its connection ends after it.
     pub fn show_overview(&mut self, client: ClientKey, now: Moment) {
         if let Some(state) = self.outlets.clients.get_mut(client) {
             state.speaks = Speaks::Daq;

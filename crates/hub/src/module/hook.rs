@@ -27,7 +27,7 @@ impl<F> Default for Hook<F> {
 }
 
 impl<F: Copy> Hook<F> {
-    /// Adds a call behind those of its phase.
+    /// Adds a call after those of its phase.
     pub(crate) fn add(&mut self, call: ModuleCall<F>) {
         let at = self.0.partition_point(|other| other.phase <= call.phase);
         self.0.insert(at, call);

@@ -34,13 +34,13 @@ pub trait ForeignAccounts {
 pub struct ArchivePosition(Vec<i64>);
 
 impl ArchivePosition {
-    /// Returns the position of a row that begins with so many numbers; `None` without a row.
+    /// Returns the position of a row that begins with this number of numbers; `None` without a row.
     pub fn of(row: Option<&TextRow>, numbers: usize) -> Option<Self> {
         let row = row?;
         Some(ArchivePosition((0..numbers).map(|column| text(row, column).parse().ok()).collect::<Option<_>>()?))
     }
 
-    /// Returns the numbers as keys by which the rows behind them are found.
+    /// Returns the numbers as keys by which the rows after them are found.
     pub fn keys(after: Option<Self>) -> Option<Vec<ForeignKey<'static>>> {
         Some(after?.0.into_iter().map(ForeignKey::Number).collect())
     }

@@ -64,7 +64,7 @@ pub(super) struct KernelRing {
 struct SharedBuffers {
     table: *mut BufRingEntry,
     memory: *mut u8,
-    /// The place behind the last buffer that the kernel was given.
+    /// The place after the last buffer that the kernel was given.
     tail: u16,
 }
 
@@ -90,8 +90,8 @@ impl SharedBuffers {
         let place = usize::from(self.tail % BUFFERS);
         // SAFETY: the table has so many entries.
         let entry = unsafe { self.table.add(place) };
-        // SAFETY: the kernel reads an entry only once the tail is behind it, so nobody else uses
-        // this one, and it writes none. It is aligned and initialised: the table was zeroed.
+        // SAFETY: the kernel reads an entry only once the tail is past it, so nobody else uses this
+        // one, and it writes none. It is aligned and initialised: the table was zeroed.
         let entry = unsafe { &mut *entry };
         // SAFETY: the memory has so many buffers.
         let start = unsafe { self.memory.add(usize::from(id % BUFFERS) * BUFFER_BYTES) };

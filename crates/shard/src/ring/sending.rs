@@ -116,5 +116,5 @@ impl RingDriver {
     }
 }
 
-/// The number of outputs from which on one submission costs less than a call for each.
+/// The number of outputs from which one submission costs less than a call for each.
 const WORTH_A_SUBMISSION: usize = 3;

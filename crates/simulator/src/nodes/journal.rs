@@ -39,8 +39,7 @@ impl RedisReach {
 pub(crate) struct AgentJournal {
     /// The era that is being written.
     era: u64,
-    /// The time from which on nothing could be written, in milliseconds; `None` while writes
-    /// succeed.
+    /// The time since which nothing could be written, in milliseconds; `None` while writes succeed.
     broken_since_ms: Option<u64>,
     /// True once the database has recorded that the era doesn't count.
     is_void: bool,

@@ -1,4 +1,4 @@
-//! The options behind a database's address, `?KEY=VALUE&…`: those that drivers and tools of other
+//! The options after a database's address, `?KEY=VALUE&…`: those that drivers and tools of other
 //! programs know. An option that wouldn't be honoured is refused, with the setting that takes its
 //! place.
 

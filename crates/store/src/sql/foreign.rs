@@ -37,7 +37,7 @@ pub struct WantedRows<'a> {
     pub equal: &'a [(&'a str, ForeignKey<'a>)],
     /// The columns by which rows are ordered.
     pub order: &'a [&'a str],
-    /// Only rows behind the one that has these values in those columns, one for each of them. Rows
+    /// Only rows after the one that has these values in those columns, one for each of them. Rows
     /// that share the values with others may be lost between two pages, so together they have to be
     /// unique.
     pub after: Option<&'a [ForeignKey<'a>]>,

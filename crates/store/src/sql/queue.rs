@@ -139,7 +139,7 @@ pub(crate) struct Queued {
     pub(crate) operation: Box<dyn Operation>,
     /// The time at which its caller gets an error if the database is unavailable; `None` for never.
     pub(crate) until: Option<Instant>,
-    /// True if it must see the writes of other lanes until now.
+    /// True if it must see what other lanes have written so far.
     pub(crate) is_fresh: bool,
     since: Instant,
     bytes: usize,

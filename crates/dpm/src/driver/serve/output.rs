@@ -170,8 +170,8 @@ const TURN: usize = 32;
 /// The time after which the serving thread takes back what no other thread has begun to write, in
 /// milliseconds.
 const LATE: u64 = 2;
-/// The approximate bytes that are rendered for one write, and the bytes from which on nothing is
-/// rendered for a socket that hasn't taken them.
+/// The approximate bytes that are rendered for one write, and the unsent bytes of a socket above
+/// which no more are rendered for it.
 const WRITE: usize = 64 << 10;
 /// The most writes to a client that is to be closed.
 const ROUNDS: usize = 32;

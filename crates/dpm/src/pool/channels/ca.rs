@@ -345,5 +345,5 @@ pub(crate) const LARGEST: usize = (8 << 10) + 512;
 const NO_REPLY: u16 = 5;
 /// The changes that servers report: values and alarms.
 const CHANGES: u16 = 1 | 4;
-/// The version from which on arrays may have a varying length.
+/// The first version in which arrays may have a varying length.
 const VARYING: u16 = 13;
