@@ -161,7 +161,7 @@ impl ServerStreams {
         self.carriers.one_way.insert(remote, self.now_ms);
     }
 
-    /// Returns whether both directions must not be requested.
+    /// Returns whether it is forbidden to request both directions.
     pub(crate) fn is_one_way(&self, remote: &str) -> bool {
         self.carriers.one_way.contains(remote, self.now_ms)
     }

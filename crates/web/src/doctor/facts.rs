@@ -31,7 +31,7 @@ pub(crate) struct DoctorFacts {
     pub started_ms: u64,
     pub census: ShardCensus,
     pub shards: Vec<ShardLoad>,
-    /// The samples of the last minutes.
+    /// The samples of the last ten minutes.
     pub recent: Vec<WebSample>,
     pub space: Option<Space>,
     /// The free space in the past, oldest first, by time.

@@ -72,7 +72,7 @@ pub(crate) enum DoctorFact {
     SourceAway(&'static str, String),
     /// The number of other servers that can't be reached, and the names of some.
     ServersAway(u64, String),
-    /// The number of slow events in the last minutes.
+    /// The number of slow events in the last ten minutes.
     Slow(u64),
     /// Sessions that sent too fast were slowed down this number of times.
     Senders(u64),

@@ -88,7 +88,7 @@ fn filling(facts: &DoctorFacts) -> Option<DoctorFinding> {
 fn away(facts: &DoctorFacts) -> Option<DoctorFinding> {
     let since_ms = facts.activity.away_since_ms?;
     let what = format!(
-        "The database has been unreachable since {} ({} s); {} operations wait for it, and {} were given up since the start.",
+        "The database has been unreachable since {} ({} s); {} operations wait for it, and {} have been given up since the start.",
         date::timestamp(since_ms),
         facts.now_ms.saturating_sub(since_ms) / 1000,
         facts.activity.operations,
@@ -123,10 +123,10 @@ fn queue(facts: &DoctorFacts) -> DoctorFinding {
 
 fn store_waits(facts: &DoctorFacts) -> DoctorFinding {
     let Some(worst) = most(&facts.recent, |sample| sample.store) else {
-        return DoctorFinding::fine(STORE, "Nothing has waited for the database in the last minutes.".into());
+        return DoctorFinding::fine(STORE, "Nothing has waited for the database in the last ten minutes.".into());
     };
     let what = format!(
-        "99 of 100 waits for the database took at most {} in the worst five seconds of the last minutes.",
+        "99 of 100 waits for the database took at most {} in the worst five seconds of the last ten minutes.",
         milliseconds(worst)
     );
     if worst < STORE_SECONDS {
@@ -201,10 +201,10 @@ fn deliveries(facts: &DoctorFacts) -> DoctorFinding {
     let copies = most(&facts.recent, |sample| sample.delivery);
     let letters = most(&facts.recent, |sample| sample.mailbox).unwrap_or_default();
     let Some(copies) = copies else {
-        return DoctorFinding::fine(DELIVERY, "No stanza was delivered in the last minutes.".into());
+        return DoctorFinding::fine(DELIVERY, "No stanza was delivered in the last ten minutes.".into());
     };
     let what = format!(
-        "99 of 100 copies were written within {} in the worst five seconds of the last minutes; letters between shards took {}.",
+        "99 of 100 copies were written within {} in the worst five seconds of the last ten minutes; letters between shards took {}.",
         milliseconds(copies),
         milliseconds(letters),
     );
@@ -317,7 +317,7 @@ fn slow(facts: &DoctorFacts) -> DoctorFinding {
 fn senders(facts: &DoctorFacts) -> DoctorFinding {
     let throttled = facts.census.counters.throttled;
     let hours = facts.now_ms.saturating_sub(facts.started_ms) as f64 / 3_600_000.0;
-    let what = format!("Sessions that sent too fast were slowed down {throttled} times since the start.");
+    let what = format!("Sessions that sent too fast have been slowed down {throttled} times since the start.");
     if throttled as f64 / hours.max(1.0) < MANY_THROTTLED {
         return DoctorFinding::fine(SESSIONS, what);
     }

@@ -104,7 +104,7 @@ words! {
     name_only: "This invitation is for the name {} only.", "Diese Einladung ist nur für den Namen {}.", "Cette invitation n’est valable que pour le nom {}.", "Esta invitación es solo para el nombre {}.";
     password_short: "The password needs at least {} characters.", "Das Passwort braucht mindestens {} Zeichen.", "Le mot de passe doit avoir au moins {} caractères.", "La contraseña necesita al menos {} caracteres.";
     password_long: "The password may have {} characters at most.", "Das Passwort darf höchstens {} Zeichen haben.", "Le mot de passe peut avoir {} caractères au plus.", "La contraseña puede tener {} caracteres como máximo.";
-    password_impossible: "The password contains characters that can’t be used.", "Das Passwort hat Zeichen, die nicht möglich sind.", "Le mot de passe contient des caractères impossibles.", "La contraseña tiene caracteres que no se pueden usar.";
+    password_impossible: "The password contains characters that can’t be used.", "Das Passwort enthält Zeichen, die nicht erlaubt sind.", "Le mot de passe contient des caractères non autorisés.", "La contraseña tiene caracteres que no se pueden usar.";
     password_differs: "The two passwords are not the same.", "Die beiden Passwörter sind nicht gleich.", "Les deux mots de passe sont différents.", "Las dos contraseñas no son iguales.";
     spent_title: "This link is no longer valid", "Dieser Link gilt nicht mehr", "Ce lien n’est plus valable", "Este enlace ya no vale";
     spent_text:
@@ -114,7 +114,7 @@ words! {
         "Ya se usó, se acabó su plazo o le falta una parte. Pide uno nuevo.";
     too_many_title: "Too many attempts", "Zu viele Versuche", "Trop de tentatives", "Demasiados intentos";
     too_many_text: "Try again in a few minutes.", "Versuch es in einigen Minuten noch einmal.", "Réessayez dans quelques minutes.", "Vuelve a intentarlo dentro de unos minutos.";
-    failed_title: "The server can’t do this now", "Der Server kann das gerade nicht", "Le serveur ne le peut pas en ce moment", "El servidor no puede hacerlo ahora";
+    failed_title: "The server can’t do this now", "Der Server kann das gerade nicht", "Le serveur ne peut pas le faire pour le moment", "El servidor no puede hacerlo ahora";
     failed_text: "Try again in a moment. Nothing is lost.", "Versuch es gleich noch einmal. Es ist nichts verloren.", "Réessayez dans un instant. Rien n’est perdu.", "Vuelve a intentarlo enseguida. No se ha perdido nada.";
     lost_title: "There is nothing here", "Hier ist nichts", "Il n’y a rien ici", "Aquí no hay nada";
     lost_text:

@@ -46,7 +46,7 @@ pub const FRENCH: AdminWords = AdminWords {
     password_least: "un mot de passe a au moins {} caractère|un mot de passe a au moins {} caractères",
     password_most: "un mot de passe a {} caractères au plus",
     module_off: "le module `{}` est désactivé dans {}",
-    trouble: "le serveur ne le peut pas en ce moment ; son journal dit pourquoi",
+    trouble: "le serveur ne peut pas le faire pour le moment ; son journal dit pourquoi",
     late: "le serveur n’a pas répondu à temps ; cela se fera peut-être encore",
     no_such_act: "ce formulaire demande ce qui n’existe pas",
     stale_form: "le formulaire n’est pas de cette visite ; rechargez la page",
