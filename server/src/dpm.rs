@@ -2,13 +2,15 @@
 //! the bridge by which they reach the chat.
 //!
 //! [`bridge`] is the shards' view of it, [`reader`] the client of the thread that reads for them,
-//! [`payload`] the users' format; [`alarms`] posts in rooms, [`feeds`] serves clients of the API.
+//! [`payload`] the users' format; [`alarms`] posts in rooms, [`feeds`] serves clients of the API;
+//! [`tables`] reads device databases that are kept in SQL.
 
 mod alarms;
 mod bridge;
 mod feeds;
 mod payload;
 mod reader;
+mod tables;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,6 +40,7 @@ use alarms::AlarmWatch;
 use bridge::{Bridge, BridgeOrder};
 use feeds::Feeds;
 use reader::DpmReader;
+pub use tables::read_table;
 
 /// The sockets and the database, opened; no client is served yet.
 pub struct Opened {

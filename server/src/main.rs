@@ -143,7 +143,9 @@ fn run(arguments: Arguments) -> Result<ExitCode, CommandFailure> {
     };
     match command {
         ServerCommand::Bench(bench) => return Ok(bench.run()),
-        ServerCommand::Dpm(dpm) => return Ok(dpm.run()),
+        ServerCommand::Dpm(command) => {
+            return Ok(command.run(&|from, table| dpm::read_table(&source, from, table)));
+        }
         ServerCommand::Serve => {
             rookery_observe::vital::tell_panics();
             if let ServerEnding::Restart(sockets) = serve::run(start::start(source)?)? {

@@ -1,7 +1,10 @@
 //! The command line: `rookery dpm …`.
 
 mod failure;
+mod import;
 mod serve;
+
+pub use import::SqlReader;
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,10 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 
-use crate::database::{self, Database, Mistake};
+use crate::database;
 use crate::driver::{PutService as GrpcService, SimulatorFront, Until, apply, ask, put, show_top};
 use crate::simulator::Simulator;
 use failure::{DpmFailure, read};
+use import::{IMPORT_EXAMPLES, Import};
 use serve::Serve;
 
 /// Poll each device once for all clients that ask for it (the accelerator's data pool manager)
@@ -132,16 +136,6 @@ struct DevicesOptions {
 }
 
 #[derive(Debug, Clone, Args)]
-struct Import {
-    /// The table of front-ends; `-` is standard input
-    #[arg(long, value_name = "FILE.csv")]
-    nodes: PathBuf,
-    /// The table of devices; `-` is standard input
-    #[arg(long, value_name = "FILE.csv")]
-    devices: PathBuf,
-}
-
-#[derive(Debug, Clone, Args)]
 struct Simulate {
     /// The device database [default: that of --demo]
     #[arg(long, value_name = "FILE.toml")]
@@ -165,8 +159,9 @@ struct Top {
 }
 
 impl DpmCli {
-    /// Runs the command. Exit code 1: failed; 78: the database cannot be used.
-    pub fn run(self) -> ExitCode {
+    /// Runs the command. Exit code 1: failed; 78: the database cannot be used. `read_sql` reads
+    /// tables of SQL databases.
+    pub fn run(self, read_sql: &SqlReader<'_>) -> ExitCode {
         let done = match self.command {
             Some(DpmCommand::Simulate(simulate)) => simulate.run(),
             Some(DpmCommand::Get(get)) => get.run(Until::Answered),
@@ -180,7 +175,7 @@ impl DpmCli {
                 print!("{}", database::example());
                 Ok(())
             }
-            Some(DpmCommand::Database { command: DatabaseCommand::Import(tables) }) => tables.run(),
+            Some(DpmCommand::Database { command: DatabaseCommand::Import(tables) }) => tables.run(read_sql),
             Some(DpmCommand::Database { command: DatabaseCommand::Check { file } }) => check(&file),
             None => self.serve.run(),
         };
@@ -242,42 +237,6 @@ impl DevicesOptions {
         }
         Ok(())
     }
-}
-
-impl Import {
-    /// Makes a database of the tables, and prints it if it is valid.
-    fn run(self) -> Result<(), DpmFailure> {
-        let (mut text, mut origins) = (String::new(), Vec::new());
-        for (kind, path) in [("node", &self.nodes), ("device", &self.devices)] {
-            let (name, table) = table(path)?;
-            let wrong = |mistake| DpmFailure { words: format!("{name}: {mistake}"), code: ExitCode::from(78) };
-            let imported = database::import(kind, &table).map_err(wrong)?;
-            text.push_str(&imported.text);
-            origins.extend(imported.lines.into_iter().map(|line| (name.clone(), line)));
-        }
-        Database::check(&text).map_err(|mistakes| {
-            let told = mistakes.into_iter().map(|mistake| match origins.get(mistake.line.saturating_sub(1)) {
-                Some((name, line)) => format!("{name}: {}", Mistake { line: *line, ..mistake }),
-                None => mistake.to_string(),
-            });
-            DpmFailure { words: told.collect::<Vec<_>>().join("\n"), code: ExitCode::from(78) }
-        })?;
-        print!("{text}");
-        Ok(())
-    }
-}
-
-/// Reads a table. Returns its text, and its name for messages.
-fn table(path: &Path) -> Result<(String, String), DpmFailure> {
-    if path == Path::new("-") {
-        let text = std::io::read_to_string(std::io::stdin());
-        return text
-            .map(|text| ("standard input".to_owned(), text))
-            .map_err(|error| DpmFailure::new(error.to_string()));
-    }
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|error| DpmFailure::new(format!("{}: {error}", path.display())))?;
-    Ok((path.display().to_string(), text))
 }
 
 impl Simulate {
@@ -358,14 +317,6 @@ Examples:
   rookery dpm set Z:CUBE_X=12.5 --kerberos --role operators --to 10.0.0.5:6802
 
 The roles of the DPM define who may set what; its log of settings has every attempt.";
-
-const IMPORT_EXAMPLES: &str = "\
-Examples:
-  rookery dpm database import --nodes nodes.csv --devices devices.csv > all.toml
-  psql --csv -c 'SELECT di AS index, name, ... AS \"reading.node\" FROM ...' |
-    rookery dpm database import --nodes nodes.csv --devices -
-
-The first row has names of keys from doc/device-file.md: index, name, reading.node, reading.ssdn, ...";
 
 const TOP_EXAMPLES: &str = "\
 Examples:

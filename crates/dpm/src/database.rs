@@ -16,7 +16,9 @@ pub use device::{
 };
 pub(crate) use file::line;
 pub(crate) use file::played_raw;
-pub use file::{Imported, Mistake, NodeFaults, Script, SimulatedEvent, example, import, reference};
+pub use file::{
+    Imported, Mistake, NodeFaults, Script, SimulatedEvent, SqlTable, example, import, import_sql, reference,
+};
 pub use find::{FoundTarget, FrontRequest, Stored, ValueForm};
 pub use limits::PropertyLimits;
 

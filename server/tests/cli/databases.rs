@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rookery_needs::{Proxy, free_port};
 use rookery_store::sql::copy::EndAddress;
 
+use super::dpm::views_become_a_device_database;
 use super::foreign;
 use super::rig::{CliRig, FREE_PORTS};
 
@@ -441,4 +442,12 @@ fn say_one<D: Databases>(databases: &D, address: &str) {
 pub fn export(rig: &CliRig, name: &str) -> String {
     rig.run(&["user", "export", &format!("{name}@localhost"), &format!("{name}.xml")]).fine();
     fs::read_to_string(rig.path(&format!("{name}.xml"))).expect("an export")
+}
+
+/// Checks that devices come from views of such a database.
+pub fn views_of_it_become_a_device_database<D: Databases>(databases: &D) {
+    let address = databases.database();
+    let quote = if D::SCHEME.starts_with("mysql") { '`' } else { '"' };
+    let run = |statement: &str| drop(databases.sql(&address, statement));
+    views_become_a_device_database(&CliRig::new(), &address, run, quote);
 }

@@ -192,6 +192,47 @@ fn tables_become_a_database() {
         .expect_failure(78, "standard input: line 1, reading.sdn: there is no such key");
 }
 
+/// Checks that views of a database become a device database. `run` runs a statement, and `quote` is
+/// the engine's quote of names.
+pub fn views_become_a_device_database(rig: &CliRig, url: &str, run: impl Fn(&str), quote: char) {
+    let quoted = |text: &str| format!("{quote}{text}{quote}");
+    run("CREATE TABLE fronts (id int, node_name varchar(20), ip varchar(30), acnet_address varchar(4))");
+    run("INSERT INTO fronts VALUES (7, 'MUONFE', '127.0.0.1:6801', '0c23')");
+    run("CREATE VIEW dpm_nodes AS SELECT node_name AS name, acnet_address AS address, ip AS socket, \
+         'RETDAT' AS protocol FROM fronts");
+    run("CREATE TABLE things (di int, title varchar(30), front int, ssdn varchar(16))");
+    run("INSERT INTO things VALUES (100, 'M:SECOND', 7, '0000430000000000'), (27, 'M:FIRST', 7, '000042003f210000')");
+    let columns = [("index", "di"), ("name", "title"), ("reading.node", "node_name"), ("reading.ssdn", "ssdn")];
+    let columns = columns.map(|(key, column)| format!("{column} AS {}", quoted(key))).join(", ");
+    let view = |more: &str| {
+        run("DROP VIEW IF EXISTS dpm_devices");
+        run(&format!("CREATE VIEW dpm_devices AS SELECT {columns}{more} FROM things JOIN fronts ON front = id"));
+    };
+    view(&format!(", 0 AS {}", quoted("reading.primary")));
+    let import = ["dpm", "database", "import", "--from", url, "--nodes", "dpm_nodes", "--devices", "dpm_devices"];
+    let made = rig.run(&import).fine();
+    let at = |text: &str| made.find(text).unwrap_or_else(|| panic!("{text} is not in\n{made}"));
+    assert!(at("M:FIRST") < at("M:SECOND"), "by their numbers:\n{made}");
+    rig.write("devices.toml", &made);
+    let file = rig.path("devices.toml").display().to_string();
+    let checked = rig.run(&["dpm", "database", "check", &file]).fine();
+    assert!(checked.contains("devices 2, front-ends 1"), "{checked}");
+    view(&format!(", 999 AS {}", quoted("reading.primary")));
+    rig.run(&import).expect_failure(78, "dpm_devices: row 1, device.reading.primary");
+    view(", 0 AS speed");
+    rig.run(&import).expect_failure(78, "dpm_devices, speed: there is no such key");
+    let nothing = ["dpm", "database", "import", "--from", url, "--nodes", "nothing", "--devices", "dpm_devices"];
+    rig.run(&nothing).expect_failure(1, "has no table or view \"nothing\" that this user may read");
+}
+
+#[test]
+fn views_of_sqlite_become_a_device_database() {
+    let rig = CliRig::new();
+    let database = rusqlite::Connection::open(rig.path("controls.db")).expect("a database");
+    let run = |statement: &str| database.execute_batch(statement).expect("a statement");
+    views_become_a_device_database(&rig, "controls.db", run, '"');
+}
+
 #[test]
 fn the_api_reads_devices_once_and_follows_them_by_events() {
     let rig = CliRig::new();

@@ -60,6 +60,7 @@ databases::tests! {
     a_backup_goes_where_its_configuration_wants_it,
     archives_are_divided_into_months,
     searches_have_an_index_where_that_is_wanted,
+    views_of_it_become_a_device_database,
 }
 
 fn is_left_out() -> bool {

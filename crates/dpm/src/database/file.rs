@@ -23,7 +23,7 @@ mod script;
 mod table;
 mod transforms;
 
-pub use import::{Imported, import};
+pub use import::{Imported, SqlTable, import, import_sql};
 pub use mistake::Mistake;
 pub(crate) use mistake::line;
 pub(crate) use mistake::{At, Wrong};

@@ -1,9 +1,9 @@
-//! Databases from tables of values separated by commas (RFC 4180), as spreadsheets and `psql --csv`
-//! write them.
+//! Databases from tables: of values separated by commas (RFC 4180), as spreadsheets and
+//! `psql --csv` write them, or of an SQL database.
 //!
-//! A table's first row has the names of the file's keys, with the property in front for those of a
-//! property: `index`, `name`, `reading.node`, `reading.ssdn`. The table of keys defines how a value
-//! is written, so a table can express everything that a file can.
+//! Columns have the names of the file's keys, with the property in front for those of a property:
+//! `index`, `name`, `reading.node`, `reading.ssdn`. The table of keys defines how a value is
+//! written, so a table can express everything that a file can.
 
 use super::keys;
 use super::mistake::Mistake;
@@ -14,8 +14,17 @@ use super::table::{KeyShape, Shape};
 pub struct Imported {
     /// The text of the database file, in TOML.
     pub text: String,
-    /// The line of the table from which each line of the text comes.
+    /// The line or row of the table from which each line of the text comes.
     pub lines: Vec<usize>,
+}
+
+/// A table or view of an SQL database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SqlTable {
+    /// The names of its columns.
+    pub columns: Vec<String>,
+    /// Its rows, with the cells as texts in the order of the columns; `None` for NULL.
+    pub rows: Vec<Vec<Option<String>>>,
 }
 
 /// Converts a table of `node`s or `device`s into the text of a database file. Empty cells are left
@@ -27,6 +36,25 @@ pub struct Imported {
 pub fn import(kind: &str, table: &str) -> Result<Imported, Mistake> {
     let mut rows = rows(table)?.into_iter();
     let (head_line, head) = rows.next().unwrap_or_default();
+    convert(kind, (head_line, head), rows)
+}
+
+/// Converts a table of an SQL database as [`import`] does.
+///
+/// # Errors
+/// The first mistake, whose line is the number of the row, from 1 on; 0 for a column that is no
+/// key.
+pub fn import_sql(kind: &str, table: SqlTable) -> Result<Imported, Mistake> {
+    let cells = |row: Vec<Option<String>>| row.into_iter().map(Option::unwrap_or_default).collect();
+    let rows = table.rows.into_iter().enumerate().map(|(at, row)| (at + 1, cells(row)));
+    convert(kind, (0, table.columns), rows)
+}
+
+fn convert(
+    kind: &str,
+    (head_line, head): (usize, Vec<String>),
+    rows: impl Iterator<Item = (usize, Vec<String>)>,
+) -> Result<Imported, Mistake> {
     let of_file = shape(keys::FILE.rows(), kind, head_line)?;
     let columns = head.iter().map(|name| column(of_file, name, head_line)).collect::<Result<Vec<_>, _>>()?;
     let mut imported = Imported { text: String::new(), lines: Vec::new() };
@@ -91,10 +119,16 @@ fn shape(keys: Vec<KeyShape>, name: &str, line: usize) -> Result<&'static dyn Sh
 }
 
 /// Returns a cell as TOML, in the way of the key's example. In a list, numbers or texts may be
-/// separated by semicolons.
+/// separated by semicolons, or be an array of PostgreSQL: `{1,2}`.
 fn to_toml(cell: &str, example: &str) -> String {
     let is_list = example.starts_with('[') && !example.starts_with("[[") && !example.starts_with("[{");
+    let array = cell.strip_prefix('{').and_then(|cell| cell.strip_suffix('}')).filter(|_| is_list);
     match example.trim_start_matches('[').chars().next() {
+        Some('"') if let Some(array) = array => {
+            let texts: Vec<_> = array_texts(array).iter().map(|text| quote(text)).collect();
+            format!("[{}]", texts.join(", "))
+        }
+        _ if let Some(array) = array => format!("[{array}]"),
         _ if cell.starts_with('[') || cell.starts_with('{') => cell.to_owned(),
         Some('"') if is_list => {
             let quoted: Vec<_> = cell.split(';').map(|one| quote(one.trim())).collect();
@@ -102,11 +136,30 @@ fn to_toml(cell: &str, example: &str) -> String {
         }
         Some('"') => quote(cell),
         _ if is_list => format!("[{}]", cell.replace(';', ",")),
-        // PostgreSQL writes booleans this way.
-        Some('t' | 'f') if cell == "t" => "true".to_owned(),
-        Some('t' | 'f') if cell == "f" => "false".to_owned(),
+        // PostgreSQL writes booleans the one way, MariaDB the other.
+        Some('t' | 'f') if matches!(cell, "t" | "1") => "true".to_owned(),
+        Some('t' | 'f') if matches!(cell, "f" | "0") => "false".to_owned(),
         _ => cell.to_owned(),
     }
+}
+
+/// Reads the texts of an array of PostgreSQL, from the part between its braces: each may be quoted,
+/// with a backslash before quotes and backslashes.
+fn array_texts(array: &str) -> Vec<String> {
+    let (mut texts, mut text, mut is_quoted) = (Vec::new(), String::new(), false);
+    let mut letters = array.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => text.extend(letters.next()),
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => texts.push(std::mem::take(&mut text)),
+            letter => text.push(letter),
+        }
+    }
+    if !array.is_empty() {
+        texts.push(text);
+    }
+    texts
 }
 
 fn quote(text: &str) -> String {
@@ -149,7 +202,7 @@ fn rows(table: &str) -> Result<Vec<(usize, Vec<String>)>, Mistake> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{import, rows};
+    use super::{SqlTable, array_texts, import, import_sql, rows};
 
     #[test]
     fn cells_are_read_as_spreadsheets_write_them() {
@@ -171,6 +224,25 @@ mod tests {
             let mistake = import("device", table).expect_err("a mistake");
             assert_eq!((mistake.line, mistake.field.as_str()), (line, field), "{mistake}");
         }
+    }
+
+    #[test]
+    fn arrays_are_lists() {
+        assert_eq!(array_texts(r#"a,"b, \"c\"",d e"#), ["a", "b, \"c\"", "d e"]);
+        assert_eq!(array_texts(""), [""; 0]);
+    }
+
+    #[test]
+    fn tables_of_sql_have_rows_and_columns() {
+        let table = |columns: &[&str]| SqlTable {
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            rows: vec![vec![Some("1".to_owned()), None], vec![Some("2".to_owned()), Some("M:OUT".to_owned())]],
+        };
+        let imported = import_sql("device", table(&["index", "name"])).expect("a table of devices");
+        assert!(imported.text.ends_with("index = 2\nname = \"M:OUT\"\n"), "{}", imported.text);
+        assert_eq!(imported.lines, [1, 1, 2, 2, 2]);
+        let mistake = import_sql("device", table(&["index", "colour"])).expect_err("a column that is no key");
+        assert_eq!((mistake.line, mistake.field.as_str()), (0, "colour"));
     }
 
     proptest! {
