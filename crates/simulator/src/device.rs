@@ -113,6 +113,8 @@ pub struct UserDevice {
     /// The nodes at which its logins broke off before it knew their outcome. Such a node may still
     /// issue a token afterwards, which replaces the one from another node.
     broken_off: BTreeSet<usize>,
+    /// The number of messages at the time when it connected.
+    connected_at: usize,
     /// The connections that it has abandoned and that the server may still believe in.
     abandoned: Vec<DeviceLine>,
     /// True if its account is gone, so that it must create the account again before it logs in.
@@ -228,6 +230,7 @@ impl UserDevice {
             token: None,
             token_node: 0,
             broken_off: BTreeSet::new(),
+            connected_at: 0,
             abandoned: Vec::new(),
             registers: false,
         }
@@ -290,7 +293,7 @@ impl UserDevice {
         if self.line.is_some() {
             return;
         }
-        self.node = node;
+        (self.node, self.connected_at) = (node, book.messages.len());
         let shard = self.index % server.shards();
         let line = match self.plan.way {
             LoginWay::Tcp => DeviceLine::Wire(Box::new(server.connect().wire)),
@@ -344,7 +347,9 @@ impl UserDevice {
     pub fn close(&mut self, book: &mut Book) {
         if self.is_ready() {
             if let Some(session) = self.session {
-                book.sessions[session].was_cut = true;
+                let session = &mut book.sessions[session];
+                // It may have gone on without the client's noticing that its home had died.
+                (session.was_cut, session.goes_on_ms) = (true, 0);
             }
             if let Some(handled) = self.managed.as_ref().map(|managed| managed.handled) {
                 self.write(&format!("<a xmlns='urn:xmpp:sm:3' h='{handled}'/>"), book);
@@ -428,6 +433,7 @@ impl UserDevice {
         let session = book.open(self.index, self.plan.account, counts);
         let session = &mut book.sessions[session];
         (session.is_over, session.was_cut) = (true, true);
+        session.from = self.connected_at;
         session.is_leaky = !counts || !self.plan.resumes && book.node_deaths > 0;
     }
 

@@ -44,7 +44,9 @@ impl SimulatedRun {
         self.book.note(format_args!("nodes: {how}"));
         let kills = event.what == SimulatedEventKind::NodeKill;
         self.does_overlap |= is_changed && was_moving && !kills;
-        self.is_moving |= is_changed;
+        if is_changed {
+            self.begin_moves();
+        }
         if is_changed && !kills {
             self.book.forget_going_on();
         }
@@ -101,7 +103,7 @@ impl SimulatedRun {
         }
         let leaves = self.nodes.drain(node);
         if leaves && is_calm && learns_last {
-            self.is_moving = true;
+            self.begin_moves();
             self.learn_last(node, choice / 4);
         }
         leaves
@@ -258,6 +260,20 @@ impl SimulatedRun {
         }
     }
 
+    /// Records that homes move for several reasons at a time, from now on until all have moved.
+    pub(crate) fn overlap_moves(&mut self) {
+        if self.nodes.count() > 1 {
+            self.does_overlap = true;
+            self.begin_moves();
+        }
+    }
+
+    /// Records that homes move from now on, and that sessions may end.
+    pub(crate) fn begin_moves(&mut self) {
+        self.is_moving = true;
+        self.book.end_sessions(|_| true);
+    }
+
     pub(crate) fn node_died(&mut self, node: usize) {
         self.does_overlap |= self.is_moving;
         self.book.node_dies(true);
@@ -266,7 +282,7 @@ impl SimulatedRun {
     }
 
     pub(crate) fn bereave_of(&mut self, node: usize) {
-        self.is_moving = true;
+        self.begin_moves();
         let book = &mut self.book;
         self.devices.iter_mut().filter(|device| device.node == node).for_each(|device| device.bereave(book));
     }

@@ -54,6 +54,10 @@ pub(crate) struct SimulatedNodes {
     told_to_leave: BTreeSet<usize>,
     /// The node whose shards do nothing, although the part beside them works.
     asleep: Option<usize>,
+    /// True if a process has ended since the last look while it joined: others may know it.
+    has_given_up: bool,
+    /// The time until which others may not know yet that it had joined.
+    unknown_until_ms: u64,
 }
 
 struct SharedByNodes {
@@ -118,8 +122,7 @@ impl SimulatedNodes {
             let server = Server::with(Config { stores: store.stores(), ..config.clone() });
             let timers = server.inspect(|world| world.census().timers);
             let node = SimNode { name: String::new(), server, store, skew_ms: 0, life: Life::Alone, timers };
-            let (told_to_leave, asleep) = (BTreeSet::new(), None);
-            return Self { list: vec![node], shared: None, shards: config.shards, told_to_leave, asleep };
+            return Self::of(vec![node], None, config.shards);
         }
         let meta = inner.meta.clone();
         let addresses = AddressHash::of_cluster(wait(members::key(&*meta)).expect("a key"));
@@ -157,11 +160,14 @@ impl SimulatedNodes {
             let life = Life::Up(Box::new(shared.agent(&server, &store, posted, table)));
             list.push(SimNode { name, server, store, skew_ms, life, timers });
         }
-        let shards = config.shards;
-        let (told_to_leave, asleep) = (BTreeSet::new(), None);
-        let mut nodes = Self { list, shared: Some(shared), shards, told_to_leave, asleep };
+        let mut nodes = Self::of(list, Some(shared), config.shards);
         nodes.carry_all();
         nodes
+    }
+
+    fn of(list: Vec<SimNode>, shared: Option<SharedByNodes>, shards: usize) -> Self {
+        let (told_to_leave, asleep) = (BTreeSet::new(), None);
+        Self { list, shared, shards, told_to_leave, asleep, has_given_up: false, unknown_until_ms: 0 }
     }
 
     /// Makes letters leave at once from now on.
@@ -243,6 +249,7 @@ impl SimulatedNodes {
         let node = &mut self.list[node];
         let Some(EnteredProcess { table, away }) = entered else {
             node.life = Life::Down;
+            (self.has_given_up, self.unknown_until_ms) = (true, now_ms + UNKNOWN_MS);
             return true;
         };
         let posted = PostedHere::lingering(shared.linger_ms.clone());
@@ -266,6 +273,11 @@ impl SimulatedNodes {
             }
         }
         ended
+    }
+
+    /// Returns whether a process has ended while it joined, since the last call.
+    pub fn take_given_up(&mut self) -> bool {
+        std::mem::take(&mut self.has_given_up)
     }
 
     /// Returns the full JIDs of the sessions that other nodes would continue if this node died now;
@@ -482,7 +494,7 @@ impl SimulatedNodes {
         let unaware: BTreeSet<usize> =
             self.told_to_leave.iter().copied().filter(|node| self.state(*node) == NodeState::Up).collect();
         self.told_to_leave = unaware;
-        if !self.told_to_leave.is_empty() {
+        if !self.told_to_leave.is_empty() || self.now() < self.unknown_until_ms {
             return true;
         }
         let is_coming = |node: &SimNode| matches!(node.life, Life::Joins(_) | Life::Paused(_));
@@ -552,3 +564,6 @@ impl SharedByNodes {
         Agent::new(around, table, self.now_ms.get())
     }
 }
+
+/// The milliseconds within which all nodes have seen the row of a process that has just joined.
+const UNKNOWN_MS: u64 = 2_000;

@@ -440,12 +440,6 @@ impl SimulatedRun {
         self.peer.iter_mut().for_each(|peer| peer.bereave(&mut self.book));
     }
 
-    /// Records that homes move for several reasons at a time, from now on until all have moved.
-    pub(crate) fn overlap_moves(&mut self) {
-        let does = self.nodes.count() > 1;
-        (self.is_moving, self.does_overlap) = (self.is_moving || does, self.does_overlap || does);
-    }
-
     /// Lets all shards work.
     pub(crate) fn unstall(&mut self) {
         self.is_stalled = false;
@@ -498,6 +492,10 @@ impl SimulatedRun {
         if let Some(number) = self.nodes.read_late() {
             let text = format!("the node of number {number} reads its old journal, whose accounts others have had");
             self.book.break_rule(format!("{text} (what is promised: \"one that is back later doesn't read it\")"));
+        }
+        if self.nodes.take_given_up() {
+            // It may have had homes already, and others wait for it as for one that has died.
+            self.overlap_moves();
         }
         let ended = self.nodes.take_ended();
         for &(node, in_order) in &ended {
