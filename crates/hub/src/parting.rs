@@ -56,8 +56,9 @@ impl World {
         Some(links)
     }
 
-    /// Returns the sessions whose accounts move to another node by a view, and which can continue
-    /// there.
+    /// Returns the sessions whose accounts move to another node by a view. Those that can't
+    /// continue there are among them: what they write by the new homes would wait for others that
+    /// move, and they would not come to rest before it has arrived.
     pub fn leaving_by(&self, view: &View) -> Vec<Link> {
         if self.people.moves.is_none() {
             return Vec::new();
@@ -65,7 +66,7 @@ impl World {
         let leaves = |hash: u64| self.whereabouts(hash) == Whereabouts::Here && view.hop(hash) != self.shard();
         let hash_of = |user: &User| self.people.names.get(user.name).map(|(hash, _)| hash);
         let users = self.people.users.iter().filter(|(_, user)| hash_of(user).is_some_and(leaves));
-        users.flat_map(|(_, user)| user.links.iter().copied()).filter(|link| self.is_lasting(*link)).collect()
+        users.flat_map(|(_, user)| user.links.iter().copied()).collect()
     }
 
     /// Returns whether an account moves to another node by a view.

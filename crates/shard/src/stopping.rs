@@ -62,11 +62,8 @@ impl<D: Driver> Shard<D> {
         if (self.timing.hands_on || is_coming || moves) && self.leave_to_next(link) {
             return;
         }
-        if is_coming {
-            // Its connection ends when its home has moved.
-            return self.pause(link, false);
-        }
-        match moves && self.world.has_homes() {
+        let stays = if is_coming { self.moves.stays } else { moves && self.world.has_homes() };
+        match stays {
             true => self.fail(link, &StreamError::Reset, Some("the account has its home on another node now")),
             false => self.fail(link, &StreamError::SystemShutdown, None),
         }
