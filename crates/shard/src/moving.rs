@@ -65,11 +65,13 @@ impl<D: Driver> Shard<D> {
         true
     }
 
-    /// Sends mail again whose home is elsewhere now. It goes to the coming homes, if there are any,
-    /// and not back to a process that is gone. Otherwise the sessions that leave, which send
-    /// nothing more themselves, would wait for it.
+    /// Sends mail again whose home is elsewhere now. It goes to the coming homes, if the present
+    /// ones are gone, and not back to these. Otherwise the sessions that leave, which send nothing
+    /// more themselves, would wait for it. If all present homes live, they stay: others still come
+    /// to rest by them, and the mail was for something that had no home, such as a shard.
     pub(crate) fn mail_again(&mut self, mail: &[u8], custody: Option<Custody>) {
-        if let Some(view) = self.moves.coming.take() {
+        let do_all_live = self.moves.rests_until_ms > 0;
+        if !do_all_live && let Some(view) = self.moves.coming.take() {
             self.world.set_view(view);
             self.let_in();
             self.follow_soon();
