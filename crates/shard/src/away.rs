@@ -228,6 +228,7 @@ impl<D: Driver> Shard<D> {
             debug!(%front, account = account.as_str(), "a client of another node is not at home here");
             return self.driver.frames.push((front, LineFrame::Close(key)));
         };
+        self.end_earlier_line(front, key);
         let Some(socket) = self.driver.open(front, key, carry.len() + kept.len()) else { return };
         // The client counts on the node of its connection.
         let negotiation = Negotiation { machine, ..self.negotiation(self.facts_without_tls(peer, false)) };
@@ -243,6 +244,15 @@ impl<D: Driver> Shard<D> {
             return self.fail(link, &StreamError::SeeOtherHost(steering.host.as_str().into()), None);
         }
         self.enter_home(link);
+    }
+
+    /// Ends the line that a client has here already: its front has believed this home to be gone,
+    /// which was only silent, and has ignored since what came from here.
+    fn end_earlier_line(&mut self, front: Station, key: u64) {
+        let Some(link) = self.driver.link_of(front, key) else { return };
+        self.driver.lost(front, key);
+        self.lost(Link(link));
+        self.driver.sweep();
     }
 
     /// Notes that a process of another node is gone: sessions of its clients lose their

@@ -259,6 +259,12 @@ impl<D: Driver> LineNetwork<D> {
         self.by_front.get(&(front, key)) == Some(&end.line)
     }
 
+    /// Returns the link that the line of this front and key is watched under.
+    pub(crate) fn link_of(&self, front: Station, key: u64) -> Option<u32> {
+        let at = self.by_front.get(&(front, key))?;
+        self.lines.get(*at)?.watched
+    }
+
     /// Returns the place of a connection that is a line.
     pub(crate) fn place(&self, socket: &ClientSocket<D::Socket>) -> Option<usize> {
         let ClientSocket::Afar(end) = socket else { return None };
