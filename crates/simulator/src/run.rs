@@ -209,6 +209,7 @@ impl SimulatedRun {
                 let shard = Some(event.a % (shards + 1)).filter(|shard| *shard < shards);
                 self.is_stalled = shard.is_some();
                 self.nodes.stall(shard);
+                self.neglect_clients(shard);
                 true
             }
             SimulatedEventKind::PeerCome
