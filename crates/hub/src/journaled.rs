@@ -1,6 +1,7 @@
 //! The journal of a shard of a cluster: data of [`crate::journal`], kept separate so that the
 //! world can hold it.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rookery_base::{Map, Set};
@@ -70,9 +71,9 @@ pub(crate) struct ShardJournal {
     pub(crate) others: OtherJournals,
     /// Sessions that continue from a journal, and whose clients haven't come back yet.
     pub(crate) recovered: Set<SessionRef>,
-    /// Recovered sessions whose clients have just come back, and repeat their unacknowledged
-    /// stanzas, each with the time until which they do.
-    pub(crate) repeating: Map<SessionRef, u64>,
+    /// Recovered sessions whose clients have come back, and repeat their unacknowledged stanzas,
+    /// each with the time since which they do; `None` if they haven't begun.
+    pub(crate) repeating: Map<SessionRef, Cell<Option<u64>>>,
     /// The numbers of the connections that sessions have on other nodes, or had last.
     pub(crate) lines: Map<SessionRef, u64>,
 }

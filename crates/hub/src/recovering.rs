@@ -11,6 +11,7 @@
 //! * A journal is read until this process's journal has what was in it (`readings`), and no longer.
 //! * Any bytes are a valid journal or are skipped.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use rookery_fanout::Link;
@@ -99,29 +100,35 @@ impl World {
             self.outboxes.recount(link, h);
             // Waiting stanzas are sent from now on.
             self.outboxes.note(link);
-        } else if !self.may_repeat(link) {
+        } else if !self.is_repeating(session) {
             return;
         }
         self.expect_repetitions(session);
     }
 
     /// Notes that the client of a session that continues from a journal is back: its first stanzas
-    /// may be repetitions.
+    /// may be repetitions, whenever it reads that it is back.
     pub(crate) fn expect_repetitions(&mut self, session: SessionRef) {
-        let until_ms = self.clock.now_ms + REPEATING_MS;
         self.people.journal.iter_mut().for_each(|journal| {
             journal.recovered.remove(&session);
-            journal.repeating.insert(session, until_ms);
+            journal.repeating.insert(session, Cell::new(None));
         });
-        self.after(REPEATING_MS, move |world| {
+        self.end_repetitions_later(session, REPEATING_MS);
+    }
+
+    /// Looks later whether a client has had its time to repeat stanzas.
+    fn end_repetitions_later(&mut self, session: SessionRef, delay_ms: u64) {
+        let look = move |world: &mut Self| {
             let now_ms = world.clock.now_ms;
-            let repeating = world.people.journal.iter_mut().map(|journal| &mut journal.repeating);
-            repeating.for_each(|repeating| {
-                if repeating.get(&session).is_some_and(|until_ms| *until_ms <= now_ms) {
-                    repeating.remove(&session);
-                }
-            });
-        });
+            let Some(journal) = world.people.journal.as_mut() else { return };
+            match journal.repeating.get(&session).map(Cell::get) {
+                None => {}
+                Some(Some(since_ms)) if since_ms + REPEATING_MS <= now_ms => _ = journal.repeating.remove(&session),
+                Some(Some(since_ms)) => world.end_repetitions_later(session, since_ms + REPEATING_MS - now_ms),
+                Some(None) => world.end_repetitions_later(session, REPEATING_MS),
+            }
+        };
+        self.in_custody(None, |world| world.after(delay_ms, look));
     }
 
     /// Notes that the client of a session has lost its connection. If it had just come back, it may
@@ -134,12 +141,21 @@ impl World {
         });
     }
 
-    /// Returns whether a client's stanzas may repeat those that it sent to a node that has died.
+    /// Returns whether a client's stanza may repeat one that it sent to a node that has died. The
+    /// first stanza since the client is back shows that it knows that, and begins to repeat.
     pub(crate) fn may_repeat(&self, link: Link) -> bool {
         let Some(journal) = self.people.journal.as_ref().filter(|journal| !journal.repeating.is_empty()) else {
             return false;
         };
-        self.reference(link).is_some_and(|session| journal.repeating.contains_key(&session))
+        let since_ms = self.reference(link).and_then(|session| journal.repeating.get(&session));
+        since_ms.is_some_and(|since_ms| {
+            since_ms.set(since_ms.get().or(Some(self.clock.now_ms)));
+            true
+        })
+    }
+
+    fn is_repeating(&self, session: SessionRef) -> bool {
+        self.people.journal.as_ref().is_some_and(|journal| journal.repeating.contains_key(&session))
     }
 
     /// Forgets that a session continued from a journal: it has ended.
@@ -150,7 +166,7 @@ impl World {
     }
 }
 
-/// Milliseconds within which a client that has come back repeats its unacknowledged stanzas.
+/// Milliseconds within which a client that knows that it is back repeats its unacknowledged stanzas.
 const REPEATING_MS: u64 = 30_000;
 
 /// Makes cards of the fields of a journal.
