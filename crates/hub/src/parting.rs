@@ -25,6 +25,7 @@ use tracing::warn;
 
 use crate::World;
 use crate::acting::{Moves, PartingStage, Whereabouts};
+use crate::at_hand::AbsentState;
 use crate::card::Card;
 use crate::custody::Custody;
 use crate::mail::Mail;
@@ -119,7 +120,7 @@ impl World {
     }
 
     fn is_at_rest(&mut self) -> bool {
-        if !self.people.returning.is_empty() {
+        if !self.people.returning.is_empty() || self.has_absent_who_leave() {
             return false;
         }
         let users = self.people.users.iter().filter(|(at, _)| self.user_leaves(*at as u32));
@@ -133,6 +134,15 @@ impl World {
         let links = self.parting_links();
         links.into_iter().all(|link| is_resting(self, link))
             && self.registry().rounds.resting.all().all(|call| (call.call)(self))
+    }
+
+    /// Returns whether stanzas for accounts that leave, and have no session, wait for the store.
+    /// They would come to the new homes behind later ones.
+    fn has_absent_who_leave(&self) -> bool {
+        let absent = &self.people.absent;
+        let waits = |state: &AbsentState| matches!(state, AbsentState::Loading(_));
+        let mut accounts = absent.accounts.iter().filter(|(_, state)| waits(state));
+        !absent.waiting.is_empty() && accounts.any(|(account, _)| self.leaves(self.hash(account)))
     }
 
     /// Packs everything that leaves, and sends it on its way. Returns the links of the sessions
