@@ -124,6 +124,8 @@ pub struct Book {
     pub is_tight: bool,
     /// True while the process stops: it then also ends sessions that have just begun.
     pub is_stopping: bool,
+    /// True while homes move between nodes, so that sessions may end.
+    pub do_homes_move: bool,
     /// True if another process has ever taken over. An archive is in the order of the time of day,
     /// and a new process doesn't know that the clock was set back.
     pub was_replaced: bool,
@@ -305,6 +307,7 @@ impl Book {
             jumped_at: 0,
             is_tight: false,
             is_stopping: false,
+            do_homes_move: false,
             was_replaced: false,
             newest_rosters: BTreeMap::new(),
             presences: 0,

@@ -509,7 +509,8 @@ impl UserDevice {
                 let session = self.session.filter(|_| self.plan.way == LoginWay::Bosh && self.is_ready());
                 let account = self.plan.account;
                 let is_dismissed = book.removed.contains(&account) || book.dismissed.contains(&account);
-                let may_end = book.store_failed || book.is_stopping || self.is_neglected || is_dismissed;
+                let may_end = book.store_failed || book.is_stopping || book.do_homes_move;
+                let may_end = may_end || self.is_neglected || is_dismissed;
                 if session.is_some_and(|session| !book.sessions[session].was_cut) && !may_end {
                     let name = self.full();
                     book.break_rule(format!("the session of {name} was ended, which asks in time (XEP-0124 §10)"));

@@ -270,7 +270,7 @@ impl SimulatedRun {
 
     /// Records that homes move from now on, and that sessions may end.
     pub(crate) fn begin_moves(&mut self) {
-        self.is_moving = true;
+        (self.is_moving, self.book.do_homes_move) = (true, true);
         self.book.end_sessions(|_| true);
     }
 

@@ -141,6 +141,7 @@ impl Book {
 
     /// Records that all moves are complete.
     pub fn moves_end(&mut self) {
+        self.do_homes_move = false;
         if std::mem::take(&mut self.is_late) {
             self.node_dies(true);
         }

@@ -256,7 +256,8 @@ impl UserDevice {
                         seat.stay = book.stays.len();
                         book.stays.push(Stay { room, session, heard: Vec::new() });
                     }
-                    seat.is_own |= !seat.entering.is_empty();
+                    // An earlier session may have asked, which a node didn't hear for a while.
+                    seat.is_own |= seat.entering.iter().any(|entering| entering == nick);
                     seat.nick = Some(nick.to_owned());
                     seat.entering.clear();
                     if has("201") {
