@@ -19,6 +19,11 @@ use crate::card::Card;
 use crate::moves::{LATE_MS, PATIENCE_MS};
 
 impl World {
+    /// Returns whether this shard waits for homes that others are to send.
+    pub fn awaits_homes(&self) -> bool {
+        self.people.moves.as_ref().is_some_and(|moves| !moves.awaited.is_empty())
+    }
+
     /// Takes the cards of everything that continues here, once all of it has arrived; `None` before
     /// that, and if nothing is awaited. The caller then calls [`World::go_on`] and
     /// [`World::arrived`]. If `fences`, the processes that [`World::take_overdue`] returns are
