@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rookery_fanout::view::SLOTS;
 use rookery_fanout::{Member, Station};
+use rookery_jid::Jid;
+
+use crate::card::Card;
 
 /// A set of slots, with one bit for each slot of a cluster.
 #[derive(Debug, Clone)]
@@ -80,8 +83,7 @@ pub(crate) struct Moves {
     pub(crate) sources: BTreeMap<Station, Vec<u64>>,
     /// Processes that have died, and whose journals have still to be read.
     pub(crate) journals: Vec<MovesProcess>,
-    /// The time at which this shard began to wait for data, on the clock that never goes back.
-    pub(crate) awaiting_since_ms: u64,
+    pub(crate) times: MovesTimes,
     pub(crate) heard: BTreeMap<Station, OtherShard>,
     /// Processes that no longer report anything, because they have died or are silent.
     pub(crate) gone: BTreeSet<MovesProcess>,
@@ -90,8 +92,25 @@ pub(crate) struct Moves {
     pub(crate) leaving: VecDeque<(u64, Vec<u8>)>,
     pub(crate) sending: SendingCards,
     pub(crate) late: MovesLateness,
-    /// The cards that have arrived.
-    pub(crate) cards: Vec<Vec<u8>>,
+    pub(crate) arrived: ArrivedCards,
+}
+
+/// The times of moves, on the clock that never goes back.
+#[derive(Debug, Default)]
+pub(crate) struct MovesTimes {
+    /// The time at which this shard began to wait for data.
+    pub(crate) awaiting_since_ms: u64,
+    /// The time at which homes changed last.
+    pub(crate) changed_ms: Option<u64>,
+}
+
+/// The cards that have arrived.
+#[derive(Debug, Default)]
+pub(crate) struct ArrivedCards {
+    /// Those from living processes.
+    pub(crate) living: Vec<Vec<u8>>,
+    /// Those from journals of dead processes.
+    pub(crate) recovered: Vec<Vec<u8>>,
 }
 
 /// A record of the data that other processes did not send in time.
@@ -115,6 +134,30 @@ pub(crate) enum Whereabouts {
     Awaited,
     /// Another shard does, which is reached by this hop.
     Elsewhere(usize),
+}
+
+impl ArrivedCards {
+    /// Returns whether there are any.
+    pub(crate) fn are_there(&self) -> bool {
+        !self.living.is_empty() || !self.recovered.is_empty()
+    }
+
+    /// Takes all of them. A process that died may have given a home away before its journal knew:
+    /// the cards of living processes are newer, so they come first, and their sessions' cards from
+    /// journals are dropped.
+    pub(crate) fn take(&mut self) -> Vec<Vec<u8>> {
+        let Self { living: mut cards, mut recovered } = std::mem::take(self);
+        if !cards.is_empty() && !recovered.is_empty() {
+            let session = |encoded: &Vec<u8>| match Card::decode(encoded) {
+                Ok(Card::Session(card)) => Some(card.jid),
+                _ => None,
+            };
+            let newer: BTreeSet<Jid> = cards.iter().filter_map(session).collect();
+            recovered.retain(|encoded| session(encoded).is_none_or(|jid| !newer.contains(&jid)));
+        }
+        cards.append(&mut recovered);
+        cards
+    }
 }
 
 impl Moves {

@@ -31,11 +31,11 @@ impl World {
     pub fn take_arrived(&mut self, fences: bool) -> Option<Vec<Card>> {
         let moves = self.people.moves.as_ref()?;
         let is_awaiting = !moves.awaited.is_empty();
-        if !is_awaiting && moves.cards.is_empty() {
+        if !is_awaiting && !moves.arrived.are_there() {
             return None;
         }
         // A process that has just begun waits from then on.
-        let since_ms = moves.awaiting_since_ms.max(self.clock.started_ms.unwrap_or(self.clock.now_ms));
+        let since_ms = moves.times.awaiting_since_ms.max(self.clock.started_ms.unwrap_or(self.clock.now_ms));
         let is_late = self.clock.now_ms >= since_ms + LATE_MS + PATIENCE_MS;
         if is_awaiting && !self.have_all_sent() && (!is_late || fences && self.await_fence()) {
             return None;
@@ -46,7 +46,7 @@ impl World {
             );
         }
         self.people.moves.iter_mut().for_each(|moves| moves.late.times += u64::from(is_awaiting && is_late));
-        let cards = std::mem::take(&mut self.people.moves.as_mut()?.cards);
+        let cards = self.people.moves.as_mut()?.arrived.take();
         let (mut here, mut elsewhere) = (Vec::new(), Vec::new());
         for encoded in cards {
             match Card::decode(&encoded) {

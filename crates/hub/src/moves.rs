@@ -115,10 +115,19 @@ impl World {
         }
         let having = view.present().filter(|member| sources.contains(&process_of(*member)));
         having.for_each(|member| moves.wait_for(member, view.name()));
+        // A process that has died may not have taken what others sent it last; they get that back.
+        let has_just_changed = moves.times.changed_ms.replace(now_ms).is_some_and(|at_ms| now_ms < at_ms + JUST_MS);
+        if has_just_changed && !dead.is_empty() {
+            let others = view.present().filter(|member| process_of(*member) != own);
+            let gone = moves.gone.clone();
+            others
+                .filter(|member| !gone.contains(&process_of(*member)))
+                .for_each(|member| moves.wait_for(member, view.name()));
+        }
         moves.parting = Some((PartingStage::Agreeing, now_ms));
         if !was_awaiting || !dead.is_empty() || !sources.is_empty() {
             moves.late.since_ms = None;
-            moves.awaiting_since_ms = now_ms;
+            moves.times.awaiting_since_ms = now_ms;
         }
         for (process, slots) in dead {
             self.read_journal(process, slots);
@@ -234,7 +243,7 @@ impl World {
     /// Returns whether homes of this shard move, or may.
     pub fn is_moving(&self) -> bool {
         let moves = self.people.moves.as_ref();
-        moves.is_some_and(|moves| moves.parting.is_some() || !moves.awaited.is_empty() || !moves.cards.is_empty())
+        moves.is_some_and(|moves| moves.parting.is_some() || !moves.awaited.is_empty() || moves.arrived.are_there())
     }
 
     /// Returns whether a shard of a cluster has nothing that another node would miss: no homes, no
@@ -416,6 +425,9 @@ fn name_of_rest(coming: &View) -> u64 {
 pub(crate) const LATE_MS: u64 = 10_000;
 /// Milliseconds for which a new home waits longer than the old one, which may be late itself.
 pub(crate) const PATIENCE_MS: u64 = 10_000;
+/// Milliseconds within which a process that died may have been about to get homes: longer than it
+/// takes until others notice its death.
+const JUST_MS: u64 = 60_000;
 /// Bytes of mail that may wait on a shard for arriving homes.
 const MOST_KEPT_BYTES: usize = 64 << 20;
 /// Bytes that mail takes besides its content, that a name takes, and that a small memo takes.

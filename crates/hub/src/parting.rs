@@ -24,7 +24,7 @@ use serde_bytes::ByteBuf;
 use tracing::warn;
 
 use crate::World;
-use crate::acting::{Moves, PartingStage, Whereabouts};
+use crate::acting::{ArrivedCards, Moves, PartingStage, Whereabouts};
 use crate::at_hand::AbsentState;
 use crate::card::Card;
 use crate::custody::Custody;
@@ -188,15 +188,23 @@ impl World {
     /// those of this shard they are all that others wait for.
     fn take_passing(&mut self) -> Vec<(u64, Vec<u8>)> {
         let Some(moves) = &mut self.people.moves else { return Vec::new() };
-        let (mut own, mut passing) = (Vec::new(), Vec::new());
-        for encoded in std::mem::take(&mut moves.cards) {
-            let hash = Card::decode(&encoded).ok().map(|card| self.hash(card.home()));
-            match hash.filter(|hash| self.hop(*hash) != self.shard()) {
-                Some(hash) => passing.push((hash, encoded)),
-                None => own.push(encoded),
+        let ArrivedCards { living, recovered } = std::mem::take(&mut moves.arrived);
+        let mut passing = Vec::new();
+        let mut own = |all: Vec<Vec<u8>>| {
+            let mut own = Vec::new();
+            for encoded in all {
+                let hash = Card::decode(&encoded).ok().map(|card| self.hash(card.home()));
+                match hash.filter(|hash| self.hop(*hash) != self.shard()) {
+                    Some(hash) => passing.push((hash, encoded)),
+                    None => own.push(encoded),
+                }
             }
+            own
+        };
+        let own = ArrivedCards { living: own(living), recovered: own(recovered) };
+        if let Some(moves) = &mut self.people.moves {
+            moves.arrived = own;
         }
-        self.people.moves.iter_mut().for_each(|moves| moves.cards = std::mem::take(&mut own));
         passing
     }
 
@@ -232,7 +240,7 @@ impl World {
             let home = self.hop(hash);
             if home == self.shard() {
                 // Its home has come back meanwhile.
-                self.people.moves.iter_mut().for_each(|moves| moves.cards.push(card.clone()));
+                self.people.moves.iter_mut().for_each(|moves| moves.arrived.living.push(card.clone()));
                 continue;
             }
             bytes += card.len();
@@ -276,7 +284,7 @@ impl World {
     /// Takes cards that have come, or come back.
     pub(crate) fn take_cards(&mut self, cards: Vec<ByteBuf>) {
         if let Some(moves) = &mut self.people.moves {
-            moves.cards.extend(cards.into_iter().map(ByteBuf::into_vec));
+            moves.arrived.living.extend(cards.into_iter().map(ByteBuf::into_vec));
         }
     }
 

@@ -56,7 +56,7 @@ impl World {
             return false;
         };
         let has_come = self.people.moves.as_ref().is_none_or(|moves| {
-            let waits = !moves.journals.is_empty() || !moves.awaited.is_empty() || !moves.cards.is_empty();
+            let waits = !moves.journals.is_empty() || !moves.awaited.is_empty() || moves.arrived.are_there();
             !waits && !moves.sending.is_under_way
         });
         let are_written = journal.homes.noted.is_empty() && journal.homes.later.is_empty();

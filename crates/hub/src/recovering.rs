@@ -76,7 +76,7 @@ impl World {
                 "sessions and rooms of a node that died continue here"
             );
         }
-        moves.cards.extend(cards);
+        moves.arrived.recovered.extend(cards);
     }
 
     /// Notes that a session continues from a journal.
