@@ -166,7 +166,8 @@ impl World {
     }
 }
 
-/// Milliseconds within which a client that knows that it is back repeats its unacknowledged stanzas.
+/// Milliseconds within which a client that knows that it is back repeats its unacknowledged
+/// stanzas.
 const REPEATING_MS: u64 = 30_000;
 
 /// Makes cards of the fields of a journal.

@@ -101,8 +101,8 @@ impl<D: Driver> Shard<D> {
             }
             any = true;
         }
-        // Cards that nobody awaits may be for the coming homes, which their sender uses already. They
-        // would go back and forth if they were sent to the present ones.
+        // Cards that nobody awaits may be for the coming homes, which their sender uses already.
+        // They would go back and forth if they were sent to the present ones.
         let may_be_early = self.moves.coming.is_some() && !self.world.awaits_homes();
         if !may_be_early && let Some(cards) = self.world.take_arrived(self.common.post.fences_off()) {
             let (custody, _) = Custody::apart();

@@ -274,8 +274,8 @@ impl SimulatedRun {
         self.book.end_sessions(|_| true);
     }
 
-    /// Records that the clients of a node may be believed lost while one of its shards does nothing:
-    /// their homes on other nodes wait for replies that the shard doesn't pass on.
+    /// Records that the clients of a node may be believed lost while one of its shards does
+    /// nothing: their homes on other nodes wait for replies that the shard doesn't pass on.
     pub(crate) fn neglect_clients(&mut self, shard: Option<usize>) {
         let (count, shards) = (self.nodes.count(), self.nodes.shards());
         let Some(node) = shard.filter(|_| count > 1).map(|shard| shard * count / shards) else { return };
