@@ -55,7 +55,7 @@ pub fn text(id: u64) -> String {
     text
 }
 
-/// Reads what [`text`] wrote. `None` for anything else.
+/// Reads an id that [`text`] wrote; `None` if the text is anything else.
 pub fn read(text: &str) -> Option<u64> {
     if text.len() != LENGTH as usize {
         return None;

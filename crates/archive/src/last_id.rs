@@ -32,6 +32,6 @@ pub(super) fn hand_on(world: &mut World) {
     }
 }
 
-/// The time by which the last id of another node may be ahead of this one's clock, in milliseconds:
+/// The most by which the last id of another node may be ahead of this one's clock, in milliseconds:
 /// a day, since a clock may have been set back by the hours of a time zone.
 const MOST_AHEAD_MS: u64 = 86_400_000;

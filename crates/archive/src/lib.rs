@@ -27,17 +27,18 @@
 //!
 //! # Left out
 //!
-//! Groupchat in the archives of users: `include-groupchat` is understood and has no effect; pages
-//! by index. If the clock was set back while the server was down, new messages sort before those
-//! from the repeated period.
+//! Groupchat in the archives of users (`include-groupchat` is understood and has no effect), and
+//! pages by index. If the clock was set back while the server was down, new messages sort before
+//! those from the repeated period.
 //!
 //! # Layout
 //!
-//! `recorder`: the way into the archives. `query`: requests; `answer`, `search`, with `terms`: the
-//! way out, in a `page`; `newest`: the way for rooms. `id`: ids; `own`: forged ones; `last_id`:
-//! those of another node, above which they continue. `known`: possible duplicates, `noted`: how
-//! they are recognised. `prefs`: preferences. `sweep`: expiry.
-//! `purge`: emptied archives. `retract`: retracted messages. `options`: the operator's settings.
+//! `recorder` writes messages into the archives. `query` reads requests; `answer` and `search`,
+//! with `terms`, reply to them with a `page`; `newest` loads messages for rooms. `id` assigns ids,
+//! `last_id` keeps them above those of another node, and `own` removes forged ones. `known` looks
+//! up possible duplicates, by the ids that `noted` keeps. `prefs` has users' preferences, and
+//! `options` the operator's settings. `sweep` removes old messages, `purge` empties an archive, and
+//! `retract` leaves tombstones of retracted messages.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
@@ -165,7 +166,7 @@ const BOUNDS: [Bound; 11] = [
         Most::Option("expire_days"),
         Unit::Days,
     )
-    .or("older ones go"),
+    .or("older ones are removed"),
     Bound::on(
         "the time for which messages of rooms are archived",
         Per::Other("message"),
@@ -185,7 +186,7 @@ const BOUNDS: [Bound; 11] = [
         .or("the oldest are removed: of the current conversation if it takes an eighth of all, else of the largest one")
         .kept_in(&["archives", "archive_messages", "archive_conversations", "archive_shares"]),
     Bound::on("bytes of archived messages, 128 more for each", Per::Room, Most::Option(ROOM_BYTES.key), Unit::Bytes)
-        .or("the oldest go")
+        .or("the oldest are removed")
         .kept_in(&["archives", "archive_messages", "archive_conversations", "archive_shares"]),
     Bound::on("messages in a page", Per::Stanza, Most::Option(PAGE.key), Unit::Number)
         .or("the client asks for the next page"),

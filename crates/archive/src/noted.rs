@@ -75,8 +75,8 @@ pub(super) fn mark(world: &World, packet: &Packet) -> Option<u64> {
     std::str::from_utf8(&essence(packet)).ok().map(|text| world.common_hash(text))
 }
 
-/// Returns the part that two copies of a message share: a client that sends one again may add when
-/// it was written (XEP-0203 §4).
+/// Returns the part that two copies of a message share: a client that sends one again may add the
+/// time when it was written (XEP-0203 §4).
 pub(super) fn essence(packet: &Packet) -> Vec<u8> {
     packet.without_children(|child| child.is("delay", ns::DELAY)).bytes().to_vec()
 }

@@ -107,8 +107,8 @@ pub(super) struct RecordOptions {
     pub day_bytes: u64,
 }
 
-/// Remembers the options of the last host: the next message is nearly always for the same one, and
-/// options are kept in tables of texts.
+/// The options of the last host. The next message is nearly always for the same one, and it takes
+/// longer to look options up in their tables of texts.
 #[derive(Debug, Default)]
 pub(super) struct LastOptions(Option<(Arc<Settings>, Box<str>, RecordOptions)>);
 

@@ -11,7 +11,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_modkit::payload::has;
 use rookery_xml::{Built, Child, Namespaces, ns};
 
-/// Remembers the last packet, and the claims in it.
+/// The last packet that was checked, and the claims in it.
 #[derive(Debug, Default)]
 pub(super) struct LastClaims(Option<(Packet, Vec<Claim>)>);
 

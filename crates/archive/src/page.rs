@@ -15,8 +15,8 @@ use super::id;
 use super::options::NAME;
 use super::query::{ArchiveView, Query};
 
-/// Waits for the store, in the backlog of the session that asked: if it asks for the next page
-/// meanwhile, that one gets its reply next.
+/// Waits for the store, in the backlog of the session that asked: if it asks for further pages
+/// meanwhile, these get their replies afterwards.
 pub(super) fn wait<P: Future + Unpin + 'static>(
     world: &mut World,
     iq: Iq,
@@ -102,7 +102,8 @@ fn finish(world: &mut World, iq: &Iq, query: &Query, FoundPage { page, reached }
         true => (reached.or(first), last.or(*reached)),
         false => (first.or(*reached), reached.or(last)),
     };
-    // The last page has none: clients that continue from there would take it for the only page.
+    // The last page has no index: clients that page backwards would take 0 for the beginning of
+    // the archive.
     let index = page.count.filter(|_| !query.wanted.last).map(|_| 0);
     let ends = first.zip(last).map(|(first, last)| (id::text(first), id::text(last)));
     RsmAnswer { ends, index, count: page.count }.write(&mut reply);

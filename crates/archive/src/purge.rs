@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::recorder::write;
 use super::sweep;
 
-/// Empties an archive, at the home of its owner.
+/// The request to empty an archive, which goes to the home of its owner.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Purge {
     /// The bare JID of the account.

@@ -12,14 +12,15 @@
 //!   their custody is kept until then. Messages that the store refuses for good, for example
 //!   because the disk is full, are missing from the archive, counted and logged; a sender that
 //!   could misunderstand the acknowledgement gets an error.
-//! * Waiting messages and those that the store hasn't confirmed are bounded together. When half of
-//!   that is used, nobody gets more than a quarter: a sender of more than the disk can take loses
-//!   its own messages, and not those of others. Beyond the bound, senders who get acknowledgements
-//!   are refused, and messages of others are only delivered.
+//! * Waiting messages and those that the store hasn't confirmed have one bound together. Once half
+//!   of it is used, no sender gets more than a quarter of it: a sender that writes more than the
+//!   disk can take loses its own messages, not those of others. Beyond the bound, messages of
+//!   senders that get acknowledgements are refused, and those of others are only delivered.
 //! * Nobody adds more to all archives of a shard in a day than an option allows: a bound for each
 //!   archive alone would let one sender who writes to everybody fill them all.
-//! * A server that stops has written everything. When it is killed, archives lack unacknowledged
-//!   messages of the last second (XEP-0198); messages for absent users are in the offline store.
+//! * A server that is stopped writes everything first. If it is killed, archives lack the last
+//!   second's messages that weren't acknowledged (XEP-0198); messages for absent users are in the
+//!   offline store.
 //! * Messages in custody are acknowledged when they are written, so they are collected for a
 //!   shorter time.
 
@@ -41,7 +42,7 @@ use super::id::{self, Ids};
 use super::noted::NotedId;
 use super::options::RecordOptions;
 
-/// Holds the messages that a shard has to write into archives.
+/// The messages that a shard has to write into archives, and their counts.
 #[derive(Default)]
 pub struct ArchiveRecorder {
     ids: Ids,
@@ -59,19 +60,19 @@ pub struct ArchiveRecorder {
     again: Vec<RecordGroup>,
     /// The messages that the store has not confirmed, by archive and mark.
     marked: Map<(Jid, u64), MarkedMessage>,
-    /// The last wait before the store was asked again, in milliseconds; 0 while it is not away.
+    /// The last wait before the store was asked again, in milliseconds; 0 while it is reachable.
     away_ms: u64,
-    /// The time of the last log line about an unreachable store, in milliseconds, and true until
-    /// one says that it is back.
+    /// The time of the last log line about an unreachable store, in milliseconds.
     told_ms: Option<u64>,
+    /// True after such a line, until another one says that the store is back.
     is_told: bool,
 }
 
-/// A message with the data that belongs to it here.
+/// A message on its way to the store.
 struct RecordedMessage {
     /// The cause of the message: see [`cause`].
     cause: u8,
-    /// Set if its sender gets an acknowledgement.
+    /// True if its sender gets an acknowledgement.
     is_in_custody: bool,
     /// The mark under which its id is noted.
     mark: Option<u64>,
@@ -108,7 +109,7 @@ struct WaitingGroup {
     custody: Vec<Custody>,
 }
 
-/// Counts bytes by cause.
+/// Bytes by cause.
 struct Caused([usize; CAUSES]);
 
 impl Default for Caused {
@@ -123,7 +124,7 @@ impl Caused {
     }
 }
 
-/// Counts the bytes recorded in a day, by sender.
+/// The bytes recorded in a day, by sender.
 #[derive(Default)]
 struct Day {
     /// Days since 1970.
@@ -138,7 +139,7 @@ struct Day {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeftToday {
     Enough,
-    /// None from this message on, which would exceed the limit.
+    /// None: this message is the first one that would exceed the limit.
     JustSpent,
     Nothing,
 }
@@ -430,8 +431,8 @@ fn handle_refusal(world: &mut World, group: &RecordGroup, error: &StoreError) {
     world.counters.archive_lost += count as u64;
     warn!(%error, messages = count, "messages are missing from archives, because the store refused them");
     let told = group.messages.iter().zip(&group.notes).filter(|(_, (_, is_in_custody, _))| *is_in_custody);
-    // The group doesn't know which share is whose: a sender that isn't told sends again messages
-    // that the archives have, rather than missing some that they lack.
+    // The group doesn't know which share is whose, so it refuses all of them. A sender that isn't
+    // told sends messages again that the archives have, which is better than losing some.
     group.custody.iter().chain(&repetitions).for_each(Custody::refuse);
     let (telling, told_all) = Custody::apart();
     world.in_custody(Some(telling), |world| {
@@ -525,7 +526,7 @@ fn size(message: &ArchivedMessage) -> usize {
 
 /// The number of places in [`Day::spent`]: 256 KiB in each shard.
 const DAY_PLACES: usize = 1 << 16;
-/// The bytes that a place counts as one.
+/// The unit in which a place counts, in bytes.
 const DAY_UNIT: u64 = 64;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// The number of causes.
@@ -537,10 +538,10 @@ const GATHER_MS: u64 = 1000;
 const AGAIN_MS: u64 = 1000;
 /// The longest time between two such questions.
 const MOST_AGAIN_MS: u64 = 30_000;
-/// The most repetitions of one message that wait for the store with it; another one counts as
-/// another message.
+/// The most repetitions of one message that wait for the store with it; a further one counts as a
+/// message of its own.
 const MOST_REPETITIONS: usize = 16;
-/// The time between two log lines that the store can't be reached, in milliseconds.
+/// The time between two log lines about an unreachable store, in milliseconds.
 const TELL_MS: u64 = 60_000;
 /// The same as [`GATHER_MS`], from the first message whose sender waits for an acknowledgement.
 const GATHER_IN_CUSTODY_MS: u64 = 100;

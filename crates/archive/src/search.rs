@@ -10,7 +10,7 @@
 //!
 //! * The searches of a shard take turns, one portion each: the store never has more than one
 //!   portion of a shard's searches to load at a time.
-//! * A session has one search at a time, since it holds its backlog; an account has few, however
+//! * A session has one search at a time, which holds up its backlog; an account has few, however
 //!   many sessions it has.
 //! * A search ends after a number of messages, with the results so far; its `<set/>` says how far
 //!   it came, so that the next page continues from there (XEP-0059 §2.2). Nothing is left out or
@@ -31,12 +31,12 @@ use super::page::{FoundPage, failed, option, read_stored, send_page, wait, was_o
 use super::query::{ArchiveView, Query};
 use super::terms;
 
-/// Counts the searches of a shard, and lets them take turns.
+/// The searches of a shard, which take turns.
 #[derive(Default)]
 pub(super) struct ArchiveSearches {
     /// The number of searches of each account.
     of: Map<Jid, usize>,
-    /// Set while one of them has its turn.
+    /// True while one of them has its turn.
     is_busy: bool,
     /// The searches that wait for their turns.
     waiting: VecDeque<Completer<()>>,
