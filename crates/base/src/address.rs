@@ -6,7 +6,7 @@ use std::hash::Hasher;
 use ahash::RandomState;
 use siphasher::sip::SipHasher13;
 
-/// Hashes addresses under keys that strangers don't know, so that nobody can aim at one shard.
+/// A hash of addresses under keys that strangers don't know, so that nobody can aim at one shard.
 #[derive(Clone)]
 pub enum AddressHash {
     /// A hash for one process: fast, and different between processors and versions.
@@ -26,7 +26,7 @@ impl AddressHash {
         Self::Cluster(SipHasher13::new_with_key(&key))
     }
 
-    /// Returns the hash of one process under keys that it makes up.
+    /// Returns the hash of one process, under random keys.
     pub fn of_chance() -> Self {
         Self::Process(RandomState::new())
     }
@@ -59,7 +59,7 @@ impl AddressHash {
 }
 
 impl fmt::Debug for AddressHash {
-    /// Writes nothing of the keys.
+    /// Writes the kind of hash, without its keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Process(_) => "AddressHash::Process",

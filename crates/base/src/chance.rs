@@ -68,7 +68,7 @@ pub fn fill(bytes: &mut [u8]) -> Result<(), NoChance> {
     Ok(())
 }
 
-/// Returns a number of letters and digits that nobody can guess, of 5 bits each.
+/// Returns `length` letters and digits that nobody can guess, each of which has 5 random bits.
 ///
 /// # Errors
 /// [`NoChance`] if the operating system provides no random bytes.
@@ -85,7 +85,7 @@ pub fn letter(bits: u8) -> char {
     LETTERS.get(usize::from(bits & 31)).copied().map_or('x', char::from)
 }
 
-/// Without `l` and `o`, `0` and `1`.
+/// The lower-case letters and digits, except `l`, `o`, `0` and `1`.
 const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
 /// The operating system gives no random bytes.

@@ -1,17 +1,18 @@
-//! The date format of XMPP (XEP-0082), which other pages and files of the server use as well.
+//! The date format of XMPP (XEP-0082), which the server's pages and files use as well.
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Returns a time of day in UTC with seconds, as XEP-0082 §3.2 writes it; from milliseconds since
-/// 1970.
+/// Returns a date and time in UTC to the second, in the form of XEP-0082 §3.2; from milliseconds
+/// since 1970.
 pub fn timestamp(unix_ms: u64) -> String {
     let seconds = i64::try_from(unix_ms / 1000).unwrap_or(i64::MAX);
     let time = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     time.format(&Rfc3339).unwrap_or_default()
 }
 
-/// Returns the same with milliseconds, for times that are compared.
+/// Returns a date and time as [`timestamp`] does, but to the millisecond, for times that are
+/// compared.
 pub fn timestamp_ms(unix_ms: u64) -> String {
     let mut text = timestamp(unix_ms);
     if text.pop().is_some() {
@@ -20,8 +21,8 @@ pub fn timestamp_ms(unix_ms: u64) -> String {
     text
 }
 
-/// Reads a time of day in the form of XEP-0082 §3.2 as milliseconds since 1970; earlier times count
-/// as 0. Returns `None` if the text has another form.
+/// Reads a date and time in the form of XEP-0082 §3.2 as milliseconds since 1970; earlier times
+/// count as 0. Returns `None` if the text has another form.
 pub fn parse(text: &str) -> Option<u64> {
     let time = OffsetDateTime::parse(text.trim(), &Rfc3339).ok()?;
     Some(u64::try_from(time.unix_timestamp_nanos() / 1_000_000).unwrap_or(0))

@@ -6,7 +6,7 @@ pub fn encode(bytes: impl AsRef<[u8]>) -> String {
     digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }
 
-/// Reads exactly this number of bytes, from digits of any case.
+/// Reads exactly `N` bytes from digits of either case; `None` if the text is anything else.
 pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();

@@ -13,12 +13,12 @@ pub type Map<K, V> = HashMap<K, V, Keyed>;
 /// A hash set. Made by `default()`.
 pub type Set<T> = HashSet<T, Keyed>;
 
-/// Makes hashers with the same keys.
+/// A source of hashers that all have the same keys.
 #[derive(Debug, Clone)]
 pub struct Keyed(RandomState);
 
 impl Keyed {
-    /// Uses keys that others also know.
+    /// Returns one with given keys, which others may know as well.
     pub fn with([a, b, c, d]: [u64; 4]) -> Self {
         Self(RandomState::with_seeds(a, b, c, d))
     }

@@ -8,7 +8,8 @@
 //!
 //! * The answer is given once; the last registered waker is woken exactly then, on the thread that
 //!   gives it.
-//! * A completer that is dropped unused wakes as well, with [`Abandoned`]: no future waits forever.
+//! * A completer that is dropped unused wakes the waiter, too, with [`Abandoned`]: no future waits
+//!   forever.
 
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -48,7 +49,7 @@ impl fmt::Display for Abandoned {
 
 impl std::error::Error for Abandoned {}
 
-/// Gives one answer.
+/// The side that gives the answer.
 pub struct Completer<T> {
     cell: Option<Arc<Mutex<OneShotCell<T>>>>,
 }

@@ -1,11 +1,11 @@
-//! Transports: carriers of the stream of a client.
+//! The transports that carry a client's stream.
 
 /// The carrier of a client's stream: all code that writes to a session, counts it or reports it
 /// refers to one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Transport {
     /// A TCP connection, whose bytes are the stream (RFC 6120). A session without a connection
-    /// writes for one, too.
+    /// writes as if it had this one.
     #[default]
     Tcp,
     /// The messages of a WebSocket, each a document of its own (RFC 7395).
@@ -36,8 +36,8 @@ impl Transport {
         !matches!(self, Self::Bosh)
     }
 
-    /// Returns whether each stanza declares its namespace, because there is no stream header that
-    /// would (RFC 7395 §3.3, XEP-0206 §2).
+    /// Returns whether each stanza declares its namespace, because no stream header does (RFC 7395
+    /// §3.3, XEP-0206 §2).
     pub const fn declares(self) -> bool {
         !matches!(self, Self::Tcp)
     }
