@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! * While Redis is unreachable, nothing is lost and no node is declared dead: a lease counts as
-//!   expired only if Redis could be asked for a whole lease before.
+//!   expired only if Redis has been reachable for as long as a lease lasts.
 //! * Every new connection is treated as if Redis had forgotten everything: the inbox is read from
 //!   its beginning, and entries that others haven't read are sent again.
 //! * A process that finds another one in its lease ends, and leaves that lease alone.
@@ -83,7 +83,7 @@ pub(crate) struct CarryingLoop {
     is_deaf: bool,
     /// True once others have taken over from this process.
     pub(crate) is_over: bool,
-    /// Renews the lease until the loop does.
+    /// The task that renews the lease until the loop does.
     joining: Option<JoinHandle<()>>,
     /// The number of other nodes' processes that were found gone.
     pub(crate) gone: u64,

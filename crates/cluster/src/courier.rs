@@ -3,16 +3,17 @@
 //!
 //! It gets letters, arriving entries, the handling of their letters, answers of the engine and the
 //! time, and decides what to append to whose inbox. One append per node is under way at a time;
-//! letters that arrive in the meantime are the next entry, so that batches grow with the load.
+//! letters that arrive in the meantime go into the next entry, so that batches grow with the load.
 //!
 //! # Invariants
 //!
-//! * Letters of one shard to another arrive in the order in which they were posted, and each once,
-//!   as long as both processes live: entries are numbered, a reader accepts only the next number,
+//! * Letters of one shard to another arrive once and in the order in which they were posted, as
+//!   long as both processes live: entries are numbered, a reader accepts only the next number,
 //!   and a writer sends again any entry that the engine has lost.
-//! * A reader that is slow gets nothing twice, since that would make it slower. Entries are lost if
-//!   the engine was unreachable, or the inbox was missing, or the reader misses them: it has got
-//!   later ones, or a reminder of their number. A writer that hears nothing for a while sends one.
+//! * A reader that is slow gets nothing twice, since that would make it slower. Entries count as
+//!   lost if the engine was unreachable, if the inbox was missing, or if the reader misses them: it
+//!   has got later ones, or a reminder of their number. A writer that hears nothing for a while
+//!   sends a reminder.
 //! * A reader learns which entries were given up, so that neither side waits for them.
 //! * A share is kept until the other side has handled the letter, or until it was refused. A
 //!   confirmation covers the named entry and all before it, and the later ones except those named
@@ -478,7 +479,7 @@ const TELL_MS: u64 = 200;
 /// The time between two entries without letters to a node, in milliseconds: waiting writers learn
 /// of several entries at once.
 const HURRY_MS: u64 = 3;
-/// The bytes that a letter takes besides its content.
+/// The bytes that a letter takes in addition to its content.
 const OVERHEAD: usize = 64;
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! # Invariants
 //!
 //! * A home is only taken over from a process that can't write any more.
-//! * No process is suspected while Redis is unreachable, nor for a lease after that.
+//! * No process is suspected while Redis is unreachable, nor for the length of a lease after that.
 //! * Letters that a process had not handled are with their writers, which send them to the new
 //!   homes once they have adopted those.
 
@@ -34,7 +34,7 @@ use crate::wire::NodeProcess;
 pub struct Deaths {
     /// Processes without a lease, with the time since which they have none.
     silent: BTreeMap<NodeProcess, Instant>,
-    /// Processes that are being taken over from.
+    /// Processes whose homes this node is taking over.
     under_way: BTreeSet<NodeProcess>,
     /// True while processes without a row are being fenced off.
     is_fencing: bool,
@@ -45,7 +45,7 @@ pub struct Deaths {
 pub enum LeaseVerdict {
     /// The process has a lease in Redis.
     Lives(NodeProcess),
-    /// It has had none from now on.
+    /// It has none, which this check is the first to find.
     Silent(NodeProcess),
     /// It has had none for too long: its homes have to be taken over.
     Dead(NodeProcess),
@@ -87,14 +87,13 @@ impl Deaths {
         verdicts
     }
 
-    /// Records that a process is being taken over from. Returns `false` if that was under way
-    /// already.
+    /// Records that this node begins to take over from a process. Returns `false` if that is under
+    /// way already.
     pub fn begin(&mut self, process: NodeProcess) -> bool {
         self.under_way.insert(process)
     }
 
-    /// Records that a process has been taken over from, or that this failed, in which case it is
-    /// tried again.
+    /// Records that taking over from a process has ended. If it failed, it is tried again.
     pub fn ended(&mut self, process: NodeProcess) {
         self.under_way.remove(&process);
     }

@@ -453,36 +453,36 @@ fn entries(answer: Value) -> Option<InboxEntries> {
     Some(found.into_iter().filter_map(entry).collect())
 }
 
-/// Renews a lease. Arguments: the key; the beginning of our lease, its text, its duration in
-/// milliseconds.
+/// The script that renews a lease. Arguments: the key; the beginning of our lease, its text, its
+/// duration in milliseconds.
 const RENEW: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if found and string.sub(found, 1, #ARGV[1]) ~= ARGV[1] then return 0 end \
     redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) \
     return 1";
 
-/// Ends a lease. Arguments: the key; the beginning of our lease.
+/// The script that ends a lease. Arguments: the key; the beginning of our lease.
 const END: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if found and string.sub(found, 1, #ARGV[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end \
     return 0";
 
-/// Begins an era of a journal, unless that is closed. Arguments: the key; the era, the seconds for
-/// which it is kept.
+/// The script that begins an era of a journal, unless the journal is closed. Arguments: the key;
+/// the era, the seconds for which it is kept.
 const BEGIN_JOURNAL: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if found and string.sub(found, 1, 1) == 'x' then return 0 end \
     redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2]) \
     return 1";
 
-/// Keeps an era of a journal from expiring, if it is that. Arguments: the keys of the state and of
-/// slots; the era, the seconds for which they are kept.
+/// The script that keeps a journal from expiring, if it has this era. Arguments: the keys of the
+/// state and of slots; the era, the seconds for which they are kept.
 const RENEW_JOURNAL: &str = "\
     if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
     for at = 1, #KEYS do redis.call('EXPIRE', KEYS[at], ARGV[2]) end \
     return 1";
 
-/// Closes a journal. Arguments: the key; the seconds within which its process ends.
+/// The script that closes a journal. Arguments: the key; the seconds within which its process ends.
 const CLOSE_JOURNAL: &str = "\
     local found = redis.call('GET', KEYS[1]) \
     if not found then return false end \

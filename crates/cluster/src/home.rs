@@ -1,5 +1,5 @@
-//! Finds the homes of addresses for an operator, by the rows of the database, as a node would that
-//! has just read them.
+//! Finds the homes of addresses for an operator, from the rows of the database, as a node that has
+//! just read them would.
 
 use rookery_base::{AddressHash, wait};
 use rookery_store::Meta;

@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //!
-//! * If a process is found not to fit, nothing of the cluster has changed by then.
+//! * If a process is found not to fit, it has changed nothing in the cluster by then.
 //! * No process serves clients while a live one uses other homes.
 
 use std::sync::{Arc, Mutex};
@@ -344,8 +344,8 @@ async fn find_away(connection: &mut RedisConnection, table: &NodeTable) -> Resul
 /// The longest time for which a process may have continued after its last sign in the database, in
 /// milliseconds.
 const SIGNS_MS: u64 = 5_000;
-/// The words about a node with other settings.
-pub(crate) const OTHER_SETTINGS: &str = "a node of the cluster has other settings than this one, and its accounts go by those; \
+/// The warning about a node with other settings.
+pub(crate) const OTHER_SETTINGS: &str = "a node of the cluster has other settings than this one, which apply to its accounts; \
                                          compare `rookery config show` of both, then reload the one that is wrong";
 /// The time beyond a lease for which a process waits for others.
 const GRACE: Duration = Duration::from_secs(2);
@@ -384,10 +384,10 @@ mod tests {
             |oldest, newest| [("n1".to_owned(), row(own.oldest, own.newest)), ("n2".to_owned(), row(oldest, newest))];
         assert!(fits(&rows(own.newest, own.newest + 5), "n1").is_ok());
         let refused = fits(&rows(own.newest + 1, own.newest + 5), "n1").unwrap_err();
-        assert!(refused.to_string().contains("node \"n2\" of this cluster is of too late a version"), "{refused}");
+        assert!(refused.to_string().contains("node \"n2\" of this cluster runs a version that is too new"), "{refused}");
         assert!(!refused.may_pass());
         assert!(fits(&rows(own.newest + 1, own.newest + 5), "n2").is_ok(), "its own row is replaced");
         let refused = fits(&rows(0, 0), "n1").unwrap_err();
-        assert!(refused.to_string().contains("is of too early a version"), "{refused}");
+        assert!(refused.to_string().contains("runs a version that is too old"), "{refused}");
     }
 }

@@ -145,7 +145,7 @@ mod tests {
 
     const SLOT: u16 = 5;
 
-    /// Lets a reader read journals that have an era, and a note about another process each.
+    /// Lets a reader read journals, each of which has an era and a note about another process.
     fn read(lookup: JournalLookup, journals: &[(u32, ClosedJournal)]) -> (Vec<u32>, Vec<(u32, u64)>) {
         let journals: BTreeMap<u32, ClosedJournal> = journals.iter().copied().collect();
         let (mut reader, mut order) = (JournalReader::new(lookup), Vec::new());

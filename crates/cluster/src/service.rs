@@ -61,12 +61,12 @@ pub struct Joined {
     away: Vec<NodeProcess>,
     fencing: Arc<dyn Fencing>,
     posted: Arc<PostedLetters>,
-    /// Lets the thread continue.
+    /// The channel by which the thread learns that it may continue.
     begins: oneshot::Sender<(Door, ServiceEnds)>,
     thread: JoinHandle<()>,
 }
 
-/// Ends the process.
+/// The function that ends the process.
 pub(crate) type ServiceEnds = Box<dyn Fn(ClusterEnding) + Send>;
 
 /// The reason why a process of a cluster has to end.
@@ -322,7 +322,7 @@ impl Joined {
 
 /// The events that the loop handles.
 pub(crate) enum ServiceEvent {
-    /// Shards have handed over letters.
+    /// Shards have handed letters over.
     Posted,
     /// An append to the inbox of a process has finished, over the connection with this number.
     Appended(u64, NodeProcess, Result<AppendOutcome, RedisError>),

@@ -1,8 +1,8 @@
 //! The wire format of an entry: the content of one append to a node's inbox.
 //!
-//! A header, then letters, each after its length, so that a version can skip kinds that it doesn't
-//! know. Numbers are little-endian; lengths are LEB128, as in every format of this size. The
-//! letters themselves are decoded on the shard that they are for: here they are bytes.
+//! An entry is a header and letters, each after its length, so that a version can skip kinds that
+//! it doesn't know. Numbers are little-endian; lengths are LEB128. The letters themselves are
+//! decoded on the shard that they are for: here they are bytes.
 //!
 //! # Invariants
 //!
@@ -179,7 +179,7 @@ const MAGIC: &[u8] = b"rk";
 /// The version of the header and of letters' heads. The content of a letter has a version of its
 /// own.
 pub const VERSION: u8 = 1;
-/// The bytes of a letter besides its length and its body.
+/// The bytes of a letter in addition to its length and its body.
 const FIXED: usize = 5;
 
 #[cfg(test)]

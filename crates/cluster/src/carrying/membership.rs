@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //!
-//! * The rows are read each second, so that a change is noticed even if nobody tells of it.
+//! * The rows are read each second, so that a change is noticed even if nobody announces it.
 //! * A process that finds itself superseded ends the courier before anything else, and asks for its
 //!   own end once.
 

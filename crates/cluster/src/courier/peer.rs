@@ -90,8 +90,8 @@ impl<S> CourierPeer<S> {
         }
     }
 
-    /// Appends how far the other side's entries were read and handled, in addition to the header,
-    /// and whether any are missing.
+    /// Appends the numbers up to which the other side's entries were read and handled, as far as
+    /// the header lacks them, and that of a missing entry.
     pub(super) fn note(&self, entry: &mut Vec<u8>) {
         if self.is_missing {
             note(MISSING, &(self.read + 1).to_le_bytes(), entry);
@@ -170,8 +170,8 @@ impl<S> CourierPeer<S> {
         self.unread.push_back(CourierSent { seq: self.last_seq, letters });
     }
 
-    /// Returns the time at which the other side is told, if no letter does it before, up to where
-    /// its entries were handled and read.
+    /// Returns the time at which the other side is told which of its entries were handled and read,
+    /// unless a letter to it says so earlier.
     pub(super) fn tells_at(&self, now: (u64, u64)) -> Option<u64> {
         match self.is_urgent {
             true => Some(self.told_at + HURRY_MS),

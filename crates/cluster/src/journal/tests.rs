@@ -107,8 +107,8 @@ mod test {
         let engine = engine(&format!("redis+unix://{}", proxy.folder().join("redis.sock").display()));
         for bytes in [1, 30, 60, 90, 120] {
             proxy.cut_behind(ProxyDirection::Answered, bytes);
-            assert_eq!(run(read(&engine)).0, all(), "cut behind {bytes} bytes");
-            assert!(!proxy.spare(), "an answer was cut behind {bytes} bytes");
+            assert_eq!(run(read(&engine)).0, all(), "cut after {bytes} bytes");
+            assert!(!proxy.spare(), "an answer was cut after {bytes} bytes");
         }
     }
 

@@ -6,7 +6,7 @@ use rookery_store::memory::Memory;
 
 use super::*;
 
-/// Records the calls.
+/// A fence that records the calls.
 #[derive(Default)]
 struct NotedMembers(Mutex<Vec<String>>);
 
@@ -183,7 +183,7 @@ fn a_process_that_ended_while_it_joined_hinders_no_other() {
     assert_eq!(wait(processes(meta, 1)).unwrap(), [3].into());
 }
 
-/// Runs an action once, between reading the rows and acting on them.
+/// A database that runs an action once, between reading the rows and acting on them.
 struct Between<F>(Arc<dyn Meta>, Mutex<Option<F>>);
 
 impl<F: FnOnce(&dyn Meta) + Send> Meta for Between<F> {

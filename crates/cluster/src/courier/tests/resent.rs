@@ -65,7 +65,7 @@ fn entries_that_a_reader_misses_are_sent_again() {
             again += seqs(&inbox).iter().filter(|seq| **seq != 0).count();
         }
         assert_eq!(got, ["one", "two", "three"], "without entry {lost}");
-        assert_eq!(again, 3 - lost, "and those behind it, once");
+        assert_eq!(again, 3 - lost, "and those after it, once");
         assert!(here.is_idle());
     }
 }
