@@ -37,7 +37,7 @@ pub fn addresses(value: &Value) -> Result<(), String> {
     })
 }
 
-/// Accepts a list of which every text passes `check`.
+/// Accepts a list of texts that all pass `check`.
 pub fn each(value: &Value, check: impl Fn(&str) -> Result<(), String>) -> Result<(), String> {
     match value {
         Value::List(texts) => texts.iter().try_for_each(|text| check(text)),
@@ -45,7 +45,7 @@ pub fn each(value: &Value, check: impl Fn(&str) -> Result<(), String>) -> Result
     }
 }
 
-/// Checks a list of those who may use something: `all`, `local`, domains or bare addresses.
+/// Checks that a value lists who may use something: `all`, `local`, domains or bare addresses.
 pub fn access_list(value: &Value) -> Result<(), String> {
     each(value, |rule| match prepare(rule) {
         _ if matches!(rule, "all" | "local") => Ok(()),

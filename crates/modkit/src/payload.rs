@@ -7,7 +7,7 @@
 use rookery_fanout::Packet;
 use rookery_xml::{Child, ns};
 
-/// Returns whether a message has a child that `is_it` names.
+/// Returns whether a message has a child for which `is_it` returns true.
 pub fn has(packet: &Packet, is_it: impl FnMut(Child<'_>) -> bool) -> bool {
     packet.stanza().children().any(is_it)
 }
