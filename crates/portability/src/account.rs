@@ -488,7 +488,7 @@ fn take_delay(message: &mut Element, domain: &str) -> Option<u64> {
     stamp
 }
 
-/// The estimated bytes that a write takes besides an item's payload.
+/// The estimated bytes that a write takes in addition to an item's payload.
 const BYTES_PER_ITEM: usize = 1024;
 /// The most messages of an archive, or items of a roster, that are written together.
 const BATCH: usize = 200;
@@ -496,5 +496,6 @@ const BATCH: usize = 200;
 const BATCH_BYTES: usize = 1 << 20;
 /// The namespace of XEP-0091, which XEP-0203 replaced.
 const LEGACY_DELAY: &str = "jabber:x:delay";
-/// All items in the file are kept. The node's own limits apply from the next publication on.
+/// The limit of an import: it keeps all items in the file. The node's own limits apply when
+/// somebody next publishes there.
 const KEPT: ItemsKept = ItemsKept { items: 1_000_000, since_ms: 0 };

@@ -71,7 +71,7 @@ fn from_input(
     (import.counts, walked)
 }
 
-/// Tells servers that use the database already that something they have read of it may be wrong.
+/// Tells servers that are using the database that what they have read from it may be outdated.
 fn mark(stores: &Stores, begun_ms: u64, moment: &str) -> Result<(), StoreError> {
     let text = format!("the import of {begun_ms} {moment}, process {}", process::id());
     wait(stores.meta.put(WRITTEN_BESIDE, text.into_bytes()))

@@ -138,7 +138,7 @@ impl Input {
     /// Returns the next piece, leaving out text.
     ///
     /// # Errors
-    /// A text that names the mistake, with the file and the line.
+    /// A text that names the fault, with the file and the line.
     pub fn next(&mut self) -> Result<InputNext, String> {
         loop {
             match self.event()? {

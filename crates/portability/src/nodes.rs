@@ -5,7 +5,7 @@ use rookery_store::pubsub::{Item, NodeAffiliation, NodeRecord, NodeSubscription}
 use rookery_xml::{Element, Writer, ns};
 
 /// Returns the elements of a node: its configuration, then affiliations and subscriptions if there
-/// are any besides the owner's.
+/// are any except the owner's.
 pub fn write_node(id: &str, node: &NodeRecord, owner: &Jid) -> Vec<Element> {
     let of_owner = |name: &str| Element::new(name, ns::PUBSUB_OWNER);
     let mut configure = of_owner("configure").with_attr("node", id);

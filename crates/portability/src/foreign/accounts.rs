@@ -18,8 +18,8 @@ pub trait ForeignAccounts {
     /// Returns an account without its archive: the password, if it is known, and the parts.
     fn account(&mut self, domain: &str, name: &str) -> Result<(Option<String>, Vec<Element>), ForeignFault>;
 
-    /// Returns the messages of an archive that come after a position, and the next position. `None`
-    /// in its place means that there are no more.
+    /// Returns the messages of an archive that come after a position, and the next position, which
+    /// is `None` if there are no more.
     fn archive(
         &mut self,
         domain: &str,
@@ -34,7 +34,8 @@ pub trait ForeignAccounts {
 pub struct ArchivePosition(Vec<i64>);
 
 impl ArchivePosition {
-    /// Returns the position of a row that begins with this number of numbers; `None` without a row.
+    /// Returns the position of a row, whose first columns are `numbers` numbers; `None` without a
+    /// row.
     pub fn of(row: Option<&TextRow>, numbers: usize) -> Option<Self> {
         let row = row?;
         Some(ArchivePosition((0..numbers).map(|column| text(row, column).parse().ok()).collect::<Option<_>>()?))

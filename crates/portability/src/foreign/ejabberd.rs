@@ -224,7 +224,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Returns the number that MongooseIM gives to an account's archive.
+    /// Returns MongooseIM's number of an account's archive.
     fn archive_of(&mut self, name: &str, domain: &str) -> Result<Option<i64>, ForeignFault> {
         let equal = [("server", ForeignKey::Text(domain)), ("user_name", ForeignKey::Text(name))];
         let rows = self.foreign.rows(&WantedRows::of("mam_server_user", &["id"], &equal))?;

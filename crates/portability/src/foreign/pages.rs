@@ -51,7 +51,8 @@ impl Pages {
         }
     }
 
-    /// Generates the next page, which may be empty. Sets the state once the text is at its end.
+    /// Generates the next page, which may be empty. Once the text is complete, the state is
+    /// [`PageState::End`].
     fn turn(&mut self) -> Result<(), ForeignFault> {
         self.page.clear();
         self.at = 0;
