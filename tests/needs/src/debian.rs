@@ -36,7 +36,7 @@ pub fn unpack(package: &str, folder: &Path) {
     let is_there = download() || (apt_get(&["update"]) && download());
     assert!(
         is_there,
-        "this test needs the package {package}, which `apt-get download` doesn't get. ROOKERY_SKIP can leave it out"
+        "this test needs the package {package}, which `apt-get download` can't get. ROOKERY_SKIP can leave it out"
     );
     for file in std::fs::read_dir(&downloads).expect("a folder").flatten() {
         let extracted = Command::new("dpkg-deb").arg("--extract").args([file.path(), folder.to_owned()]).status();

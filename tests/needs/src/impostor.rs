@@ -1,8 +1,8 @@
-//! A server in place of a database that is none, or sends wrong replies: the test writes out its
+//! A server in place of a database, which isn't one or sends wrong replies: the test determines its
 //! bytes.
 //!
-//! The bytes of both protocols that more than one test needs are here: those of PostgreSQL by
-//! <https://www.postgresql.org/docs/current/protocol-message-formats.html>, those of MariaDB by
+//! This module has the bytes of both protocols that more than one test needs: those of PostgreSQL
+//! by <https://www.postgresql.org/docs/current/protocol-message-formats.html>, those of MariaDB by
 //! <https://mariadb.com/kb/en/clientserver-protocol/>.
 
 use std::io::{Read, Write};

@@ -10,10 +10,10 @@
 //! `debian` installs packages, `servers` those of servers; `skip` leaves tests out and records
 //! those that took two tries. `redis`, `postgres` and `mariadb` start servers for one test: `port`
 //! reserves their ports, `guard` ends them with the test, and `clock` gives them another time.
-//! `pair` starts a PostgreSQL or a MariaDB and its
-//! standby. `proxy` stands in front of a database and disturbs
-//! its connections, `impostor` stands in for one, and `silent` is a port that never responds.
-//! `site` responds over HTTP, `bucket` stores files as S3 does, and `slapd` starts a directory.
+//! `pair` starts a PostgreSQL or a MariaDB and its standby. `proxy` stands in front of a database
+//! and disturbs its connections, `impostor` stands in for one, and `silent` is a port that never
+//! responds. `site` responds over HTTP, `bucket` stores files as S3 does, and `slapd` starts a
+//! directory.
 
 mod bucket;
 mod clock;

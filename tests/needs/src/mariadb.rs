@@ -63,11 +63,11 @@ impl Mariadb {
         Mariadb::start_at(&folder, port, &listen, &[&certificate, &key], None)
     }
 
-    /// Starts one of a primary and its standby, which follow each other over the loopback
+    /// Starts a server that is a primary or a standby. The standby follows over the loopback
     /// interface.
     fn start_to_follow(folder: &Path, settings: &[&str]) -> Mariadb {
-        // A server skips what its own number has written, and a standby takes everything from the
-        // beginning on: so no two have the same.
+        // A server skips writes that have its own number, and a standby takes everything from the
+        // log's beginning: so no two servers have the same number.
         static NUMBERS: AtomicUsize = AtomicUsize::new(1);
         let number = format!("--server-id={}", NUMBERS.fetch_add(1, Ordering::Relaxed));
         let port = free_port();
@@ -200,8 +200,8 @@ impl Followed for Mariadb {
         folder.map_or_else(|| guard::folder("maria"), guard::make)
     }
 
-    /// Starts an empty server that takes everything from the primary's log, which has been written
-    /// since that was empty.
+    /// Starts an empty server that takes everything from the primary's log, which goes back
+    /// to when the primary was empty.
     fn follow(&self, folder: &Path) -> Mariadb {
         let standby = Mariadb::start_to_follow(folder, &["--read-only=on"]);
         let follow = format!(

@@ -33,13 +33,13 @@ pub trait Followed: Sized {
     /// Returns whether a standby follows, so that it can be waited for.
     fn is_followed(&self) -> bool;
 
-    /// Acknowledges writes after the standby has them, or without one.
+    /// Sets whether this server acknowledges writes only after its standby has them.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
     fn wait_for_standby(&self, waits: bool);
 
-    /// Makes a primary of a standby, which has everything that the primary acknowledged.
+    /// Makes this standby the primary. It has everything that the primary acknowledged.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.
@@ -57,7 +57,7 @@ pub trait Followed: Sized {
     /// If that isn't possible, with the reason.
     fn make_database(&self, name: &str);
 
-    /// Returns the folder with everything of the server, which also tells it from the other one.
+    /// Returns the folder with all files of the server, which also identifies it.
     fn folder(&self) -> &Path;
 
     /// Returns the server of a folder as addresses name it.
@@ -67,7 +67,7 @@ pub trait Followed: Sized {
 /// A primary, and a standby that has everything that the primary acknowledges. One address names
 /// both, in either role.
 pub struct Pair<D> {
-    /// The first one is the primary.
+    /// The primary, then the standby if there is one.
     servers: Vec<D>,
     /// The folders of the servers, by the order of the hosts in addresses.
     folders: [PathBuf; 2],
@@ -103,7 +103,7 @@ impl<D: Followed> Pair<D> {
         format!("{}{}/{name}", D::SCHEME, hosts.join(","))
     }
 
-    /// Returns the one that can be written to.
+    /// Returns the server that accepts writes.
     pub fn primary(&self) -> &D {
         &self.servers[0]
     }
@@ -113,8 +113,7 @@ impl<D: Followed> Pair<D> {
         self.primary().kill();
     }
 
-    /// Stops the primary in the middle of whatever it does, without ending it, as a machine does
-    /// that hangs.
+    /// Stops the primary in the middle of its work without ending it, as a machine that hangs does.
     pub fn freeze(&self) {
         signal("STOP", &family(self.primary().process()));
     }

@@ -178,7 +178,7 @@ impl Postgres {
     }
 
     /// Starts a PgBouncer that pools connections by "transaction" or "session". It listens in the
-    /// cluster's folder, which must exist as long.
+    /// cluster's folder, which must exist until it ends.
     ///
     /// # Panics
     /// If that isn't possible, with the reason.

@@ -1,5 +1,5 @@
-//! A network between a test and a database, which delays, stops, refuses connections, or cuts one
-//! after any byte.
+//! A network between a test and a database, which delays bytes, holds them back or drops them,
+//! refuses connections, or cuts one after any byte.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};

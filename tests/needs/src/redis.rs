@@ -107,7 +107,7 @@ impl Redis {
     fn wait_until(&self, what: &str, is_there: impl Fn() -> bool) {
         let until = Instant::now() + PATIENCE;
         while !is_there() {
-            assert!(Instant::now() < until, "Redis on port {} has not got {what}", self.port);
+            assert!(Instant::now() < until, "Redis on port {} is still without {what}", self.port);
             thread::sleep(Duration::from_millis(50));
         }
     }
