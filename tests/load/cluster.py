@@ -320,7 +320,7 @@ def main():
         sys.exit(f"failed: {'; '.join(failed)}")
 
 
-HEADS = ["server, harm", "messages", "acknowledged and lost", "twice", "again, same id", "out of order", "until they came: half, 99 %, all, ms"]
+HEADS = ["server, harm", "messages", "acknowledged and lost", "twice", "again, same id", "out of order", "until they arrived: half, 99 %, all, ms"]
 HEADS += ["connections lost", "resumed", "begun again", "until people were back: half, 99 %, all, s"]
 
 

@@ -1,7 +1,7 @@
 """ejabberd as a cluster, for `cluster.py`: nodes that know each other by Erlang's distribution,
 with accounts and archives in PostgreSQL.
 
-Configured as for `rookery bench peers` (`crates/bench/peers/`), with stream management besides, and
+It is configured as for `rookery bench peers` (`crates/bench/peers/`), plus stream management and
 archives. Needs Debian's packages `ejabberd` and `erlang-p1-pgsql`.
 """
 

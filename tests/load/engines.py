@@ -14,8 +14,8 @@ a server for each. Measures
 - the cost of the search index for each archived message, in CPU time and on the disk;
 - accounts imported per second, with a password, and with keys that are computed already.
 
-`--parts` selects measurements, `--only` databases. Needs Python 3.11 and Debian's packages `postgresql`,
-`mariadb-server-core` and `mariadb-client-core`.
+`--parts` selects measurements, `--only` databases. Needs Python 3.11 and Debian's packages
+`postgresql`, `mariadb-server-core` and `mariadb-client-core`.
 """
 
 import argparse
@@ -87,8 +87,9 @@ class Rookery:
         return ended.stdout
 
     def over(self, way=None, archive=True):
-        """Makes the server use this proxy to the database from its next start on, and an archive if
-        wanted."""
+        """Makes the server use this proxy to the database from its next start, and an archive if
+        wanted.
+        """
         self.by, self.archive = way and way.port, archive
         return self
 

@@ -48,7 +48,7 @@ def base64ed(some):
 @dataclass(frozen=True)
 class People:
     """Accounts with the load generator's names. `callers` log in; each has a hundred mutual
-    contacts, who stay offline meanwhile.
+    contacts, who stay offline.
     """
 
     callers: int

@@ -107,7 +107,7 @@ async def killed():
         await alice.open("alice", "<bind xmlns='urn:xmpp:bind:0'/>")
         alice.send("<presence to='dinner@conference.localhost/alice'><x xmlns='http://jabber.org/protocol/muc'/></presence>")
         await alice.until("soup")
-        return f"up in {seconds:.1f} s, the account is whole, the room in which somebody had spoken is there, with what was said"
+        return f"up in {seconds:.1f} s, the account is complete, the room in which somebody had spoken is there, with what was said"
 
 
 @row("backup while it runs")
@@ -219,7 +219,7 @@ async def full():
             (disk.place / "ballast").unlink()
             await wait(lambda: get(server, "/health/ready")[0] == 200)
             await server.says("the disk has room again")
-            return f"ready: 503 “{said}”; check {checked}; log, doctor and {free.split()[0]} tell; chat goes on; ready again with room"
+            return f"ready: 503 “{said}”; check {checked}; log, doctor and {free.split()[0]} report it; chat continues; ready again with room"
 
 
 @row("the disk is full at a restart")
@@ -247,7 +247,7 @@ async def full_restart():
             return f"it starts with a log of {wal >> 10} KiB beside {before >> 10} KiB, says “{ready[1]}”, and has all {count} accounts; check says so too"
 
 
-@row("a certificate that has ended")
+@row("an expired certificate")
 async def expired():
     async with started() as server:
         await server.stop()
@@ -264,10 +264,10 @@ async def expired():
         code, doctor = ask(server, "doctor")
         assert code == 3 and "certificate" in doctor.lower(), doctor
         line = re.search(r"WARN.*(expired|has ended).*", told(server)[at:]).group()
-        return f"check 3, a warning of the log at the start, the metric with an alert, doctor: “{line[5:110].strip()}…”"
+        return f"check 3, a warning in the log at the start, the metric with an alert, doctor: “{line[5:110].strip()}…”"
 
 
-@row("a certificate of another name")
+@row("a certificate for another name")
 async def other_name():
     async with started() as server:
         await server.stop()
@@ -279,7 +279,7 @@ async def other_name():
         at = len(told(server))
         await server.start()
         await wait(lambda: re.search(r"WARN.*certificate", told(server)[at:]))
-        return "check 3 and a warning of the log, which name the certificate's name and the domain's"
+        return "check 3 and a warning in the log, with the names of the certificate and of the domain"
 
 
 @row("the clock has jumped back by years")
@@ -296,10 +296,10 @@ async def clock():
         at = len(told(server))
         await server.start()
         await wait(lambda: re.search("WARN.*clock", told(server)[at:]))
-        return "check and the log of the start ask whether the clock is right"
+        return "check and the log at the start ask whether the clock is right"
 
 
-@row("port taken, folder of another user, second server, folder is a file, port < 1024")
+@row("port taken, folder of another user, second server, folder is a file, port below 1024")
 async def places():
     async with started() as server:
         code, said = ask(server, "serve")
@@ -327,7 +327,7 @@ async def places():
             done = subprocess.run([*low, str(binary), "--config", "rookery.toml", "--data-dir", "theirs"], cwd=folder, capture_output=True, text=True, timeout=60)
             said = done.stdout + done.stderr
             assert done.returncode == 78 and "theirs" in said, (done.returncode, said)
-        return "each is refused with its reason and its remedy"
+        return "each is refused with the reason and a remedy"
 
 
 @row("a reload with a mistake, with the file gone")

@@ -1,4 +1,4 @@
-"""Measures the server's CPU for a page of 50 anywhere in a large archive (XEP-0313).
+"""Measures the server's CPU time for a page of 50 anywhere in a large archive (XEP-0313).
 
     ROOKERY=target/release/rookery python3 tests/load/pages.py --messages 1000000 --pages 1000
 

@@ -1,5 +1,5 @@
-"""Gives Rookery, ejabberd and Prosody, with their data in the same PostgreSQL, the same load within
-minutes of each other.
+"""Puts the same load on Rookery, ejabberd and Prosody, with their data in the same PostgreSQL,
+within minutes of each other.
 
     ROOKERY=target/release/rookery python3 tests/load/peers.py
 
@@ -9,8 +9,8 @@ Rookery, ten; Prosody has one and blocks on it. ejabberd caches what it has read
 an hour, and a login within that hour needs nothing from the database: it is measured with this
 cache and without.
 
-Measures logins a second of people with a hundred contacts who are all away, and the CPU for each
-message, which two archives get. Needs Python 3.11 and Debian's packages `ejabberd`,
+Measures logins a second of people with a hundred contacts who are all away, and the CPU time for
+each message, which goes into two archives. Needs Python 3.11 and Debian's packages `ejabberd`,
 `erlang-p1-pgsql`, `prosody`, `lua-dbi-postgresql` and `postgresql`.
 """
 
@@ -260,7 +260,7 @@ def measure_messages(kind, options):
 
 HEADS = {
     "logins": ["server", "round trip, ms", "logins/s", "statements each", "server's CPU each, ms", "database's CPU, ms", "p99, ms", "server's memory, MiB"],
-    "messages": ["server", "messages by CPU second", "server's CPU each, µs", "database's CPU, µs", "messages/s that came", "archived", "p99, ms", "server's memory, MiB"],
+    "messages": ["server", "messages by CPU second", "server's CPU each, µs", "database's CPU, µs", "messages/s that arrived", "archived", "p99, ms", "server's memory, MiB"],
 }  # fmt: skip
 KINDS = {"rookery": Ours, "ejabberd": Ejabberd, "ejabberd-without-cache": EjabberdWithoutCache, "prosody": Prosody}
 

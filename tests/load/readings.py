@@ -6,13 +6,14 @@ simulated front-ends.
         --front-ends 200 --clients 1000 --each 500 --seconds 20
 
 Each client reads `--each` devices once a second (or every `--period` milliseconds), and the next
-client reads the next part of the table. Front-ends have no clock in common, so their answers are spread over
-`--spread` milliseconds; with 0, many answer at the same moment, as their requests were sent. The report has the service's CPU time per delivered
-reading, compared with writing the same bytes to the same number of sockets, and the delay between
-the front-end's clock and a few of the clients, in whole milliseconds. Those few have a process of
-their own, so that they don't wait for the others to be read. The others are read every `--rest`
-milliseconds: woken for each write, the process that reads them would take a core of its own. All
-processes share the machine's cores; a process that only sleeps shows how late they let it wake.
+client reads the next part of the table. Front-ends have no clock in common, so their answers are
+spread over `--spread` milliseconds; with 0, many answer at the same moment, since their requests
+were sent together. The report has the service's CPU time per delivered reading, compared with
+writing the same bytes to the same number of sockets, and the delay between the front-end's clock
+and a few of the clients, in whole milliseconds. Those few have a process of their own, so that they
+don't wait for the others to be read. The others are read every `--rest` milliseconds: if each write
+woke the process that reads them, it would take a core of its own. All processes share the machine's
+cores; a process that only sleeps shows how late they let it wake.
 """
 
 import argparse
@@ -35,7 +36,7 @@ GREETING = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n"
 HEAD = b"SDD\x02\x51\x03\x14\xb1\x3a\x70\x3a"
 # The fields `ref_id` and `timestamp`, the latter in milliseconds since 1970.
 STAMP = re.compile(b"\x12\x1e\xab(?:\x11(.)|\x12(..))\x12\xd5\\x5b\x16(.{6})", re.DOTALL)
-# The number of clients that look at the timestamps of their readings.
+# The number of clients that check the timestamps of their readings.
 OBSERVERS = 5
 
 
@@ -126,8 +127,8 @@ def _others(server, options):
 
 
 class Drain:
-    """Clients that read everything, and look at its timestamps if they observe. Between reading all
-    of them and reading them again, they rest.
+    """Clients that read everything that arrives, and check the timestamps if they are observers.
+    They rest after each round of reading.
     """
 
     def __init__(self, server, options, numbers, rest=0):
@@ -184,7 +185,7 @@ class Drain:
                 time.sleep(self.rest / 1000)
 
     def _look(self, first, taken):
-        """Notes the delays of the readings of a client, whose first device is given."""
+        """Records the delays of the readings of a client, whose first device is given."""
         now, stamps = time.time() * 1000, STAMP.findall(taken)
         for short, long, stamp in stamps:
             device = (first + int.from_bytes(short or long, "big") - 1) % self.options.devices

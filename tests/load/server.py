@@ -1,4 +1,4 @@
-"""The parts that the scripts of this folder share: a server on loopback, streams to it, and its CPU
+"""The code that the scripts of this folder share: a server on loopback, streams to it, and its CPU
 time and memory.
 """
 
@@ -61,7 +61,7 @@ class Wire:
             await self.more()
 
     def items(self):
-        """Returns the complete items, in order, each as its kind with its attributes or text."""
+        """Returns the complete items in order, each with its kind, and its attributes or text."""
         end = 0
         for found in STANZA.finditer(self.heard):
             end = found.end()

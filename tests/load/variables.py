@@ -2,14 +2,15 @@
 """Measures what process variables of EPICS cost that many clients monitor, through Rookery and
 through a gateway of Channel Access, in turns on the same load.
 
-    ROOKERY=target/release/rookery python3 tests/load/variables.py --gateway ca-gateway/bin/linux-x86_64/gateway
+    ROOKERY=target/release/rookery python3 tests/load/variables.py \\
+        --gateway ca-gateway/bin/linux-x86_64/gateway
 
-The soft IOC of EPICS base (from PyPI's `epicscorelibs`) has `--variables` records that change once a
-second. Each of `--clients` clients monitors `--each` of them over Channel Access, and the next client
-goes on where the last one stopped. The report has the CPU time of the server in between for each
-update that reached a client, and the delay since the IOC's time stamp. All processes share the
-machine's cores. `--gateway` is the program of `epics-extensions/ca-gateway`; without it, only Rookery
-is measured.
+The soft IOC of EPICS base (from PyPI's `epicscorelibs`) has `--variables` records that change once
+a second. Each of `--clients` clients monitors `--each` of them over Channel Access, and the next
+client continues where the last one stopped. The report has the CPU time of the server in between
+for each update that reached a client, and the delay since the IOC's time stamp. All processes share
+the machine's cores. `--gateway` is the program of `epics-extensions/ca-gateway`; without it, only
+Rookery is measured.
 """
 
 import argparse
@@ -32,13 +33,13 @@ from ports import free_port  # noqa: E402
 HEAD = struct.Struct(">HHHHII")
 VERSION, EVENT_ADD, SEARCH, CREATE = 0, 1, 6, 18
 MINOR = 13
-# A number with its time: the type of updates, and the bytes of one with its head.
+# A number with its time: the type of updates, and the bytes of an update with its header.
 TIME_DOUBLE, UPDATE = 20, 40
 # Seconds between 1970 and the epoch of EPICS, 1990.
 EPOCH = 631152000
-# The number of clients that look at the time stamps, and of updates for each that they look at.
+# The number of clients that check time stamps, and for each the number of updates to check.
 OBSERVERS, SAMPLE = 5, 20
-# Names in a datagram of searches.
+# The number of names in a datagram of searches.
 AT_ONCE = 40
 
 
@@ -87,7 +88,7 @@ def _measure(title, options, port, prefix, process):
 
 
 def _drain(clients, seconds, observes):
-    """Reads what comes for all clients, for some seconds."""
+    """Reads everything that arrives for all clients, for some seconds."""
     with selectors.DefaultSelector() as ready:
         for number, client in enumerate(clients):
             ready.register(client.socket, selectors.EVENT_READ, (client, number < OBSERVERS and observes))
@@ -163,7 +164,7 @@ class MonitorClient:
         return command, size, first, second, payload
 
     def read(self, observes):
-        """Takes the updates that have come, all of which have the same size."""
+        """Takes the updates that have arrived, all of which have the same size."""
         try:
             taken = self.socket.recv(1 << 20)
         except BlockingIOError:
@@ -249,7 +250,7 @@ def _epics(port):
 
 @contextlib.contextmanager
 def _started(command, environment, sign):
-    """Runs a process, whose output is thrown away after the line with this sign."""
+    """Runs a process, whose output is discarded after the line with this sign."""
     process = subprocess.Popen(
         command, env=os.environ | environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
