@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The HTTP API from a shell: creates an account if there is none, and prints the accounts of a domain.
+# The HTTP API from a shell: creates an account if it doesn't exist, and prints the accounts of its
+# domain.
 #
 #     TOKEN=$(rookery token add example --scope users:read,users:write)
 #     TOKEN=… examples/api.sh localhost alice

@@ -24,14 +24,14 @@ class Bot(slixmpp.ClientXMPP):
         super().__init__(jid, password)
         self.rooms = rooms
         self.register_plugin("xep_0045")  # rooms
-        self.register_plugin("xep_0199", {"keepalive": True})  # a lost connection is found, and made again
+        self.register_plugin("xep_0199", {"keepalive": True})  # notices a lost connection, and reconnects
         self.add_event_handler("session_start", self.begin)
         self.add_event_handler("message", self.answer)
         self.add_event_handler("failed_all_auth", lambda _: sys.exit("the password is wrong"))
 
     async def begin(self, _):
         self.send_presence()
-        # The roster says who may see the bot; the server sends presence after it was requested.
+        # The server reports changes of the roster to clients that have requested it.
         await self.get_roster()
         for room in self.rooms:
             own, *_ = await self.plugin["xep_0045"].join_muc_wait(room, NICK, timeout=30)

@@ -5,13 +5,13 @@ networks do.
     pip install slixmpp
     SECRET=… examples/component.py dice.localhost
 
-with this in rookery.toml:
+rookery.toml has to contain:
 
     [component."dice.localhost"]
     secret = "…"
 
-Each address below the name is a die: a message to 6@dice.localhost gets a number in reply from
-1 to 6.
+Each address at the name is a die: a message to 6@dice.localhost gets a number from 1 to 6 in reply.
+HOST and PORT name the server, by default 127.0.0.1 and 5347.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from slixmpp.componentxmpp import ComponentXMPP
 class Dice(ComponentXMPP):
     def __init__(self, name, secret, host, port):
         super().__init__(name, secret, host, port)
-        self.register_plugin("xep_0030")  # what clients are shown of it
+        self.register_plugin("xep_0030")  # tells clients what it is
         self.plugin["xep_0030"].add_identity(category="component", itype="generic", name="Dice", jid=name)
         self.add_event_handler("session_start", lambda _: print(f"{name} is served", flush=True))
         self.add_event_handler("message", self.roll)

@@ -5,15 +5,15 @@
 //! SECRET=… cargo run -p rookery-client --example component -- dice.localhost
 //! ```
 //!
-//! with this in rookery.toml:
+//! rookery.toml has to contain:
 //!
 //! ```toml
 //! [component."dice.localhost"]
 //! secret = "…"
 //! ```
 //!
-//! Each address below the name is a die: a message to 6@dice.localhost gets a number in reply from
-//! 1 to 6. HOST and PORT name the server, by default 127.0.0.1 and 5347.
+//! Each address at the name is a die: a message to 6@dice.localhost gets a number from 1 to 6 in
+//! reply. HOST and PORT name the server, by default 127.0.0.1 and 5347.
 
 use std::collections::hash_map::RandomState;
 use std::env;
