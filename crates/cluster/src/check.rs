@@ -228,8 +228,8 @@ fn describe_distance(trips: &[Duration]) -> (Severity, String) {
 /// The finding if INFO, which is one of the commands in `@dangerous`, isn't allowed.
 const UNSEEN: &str = "its version and its state can't be seen by this user, who may not use INFO (`ACL SETUSER … +info` \
                       allows it); it has to be 6.2 or later, or Valkey, and no replica";
-/// The oldest version that nodes can use: it has the commands that inboxes need, `XADD …
-/// NOMKSTREAM` and `XTRIM … MINID`.
+/// The oldest version that nodes can use: it has the commands that inboxes need,
+/// `XADD … NOMKSTREAM` and `XTRIM … MINID`.
 const OLDEST: (u32, u32) = (6, 2);
 /// The number of round trips that are timed.
 const TRIPS: usize = 50;

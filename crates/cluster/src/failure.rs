@@ -79,8 +79,8 @@ impl std::fmt::Display for JoinFailure {
             ),
             Self::Unnoticed(name) => write!(
                 f,
-                "node \"{name}\" runs and hasn't noticed this one: accounts would have two homes; find out from its log \
-                 why it can't read the database, or stop it, and start this one again"
+                "node \"{name}\" runs and hasn't noticed this one: accounts would have two homes; find out from its \
+                 log why it can't read the database, or stop it, and start this one again"
             ),
             Self::OtherDomains(name) => write!(
                 f,
@@ -89,15 +89,15 @@ impl std::fmt::Display for JoinFailure {
             ),
             Self::NoCommonLetters(name, theirs) if theirs.newest < LetterVersions::OWN.oldest => write!(
                 f,
-                "node \"{name}\" of this cluster runs a version that is too old: it understands letters of version {theirs}, \
-                 and this one {}; upgrade that node first, by way of a release between the two, or remove it \
+                "node \"{name}\" of this cluster runs a version that is too old: it understands letters of version \
+                 {theirs}, and this one {}; upgrade that node first, by way of a release between the two, or remove it \
                  (`rookery node remove {name}`)",
                 LetterVersions::OWN
             ),
             Self::NoCommonLetters(name, theirs) => write!(
                 f,
-                "node \"{name}\" of this cluster runs a version that is too new for this one: it understands letters of version \
-                 {theirs}, and this one {}; upgrade this one, by way of a release between the two",
+                "node \"{name}\" of this cluster runs a version that is too new for this one: it understands letters of \
+                 version {theirs}, and this one {}; upgrade this one, by way of a release between the two",
                 LetterVersions::OWN
             ),
             Self::System(error) => write!(f, "the thread of the cluster can't be started: {error}"),

@@ -345,8 +345,8 @@ async fn find_away(connection: &mut RedisConnection, table: &NodeTable) -> Resul
 /// milliseconds.
 const SIGNS_MS: u64 = 5_000;
 /// The warning about a node with other settings.
-pub(crate) const OTHER_SETTINGS: &str = "a node of the cluster has other settings than this one, which apply to its accounts; \
-                                         compare `rookery config show` of both, then reload the one that is wrong";
+pub(crate) const OTHER_SETTINGS: &str = "a node of the cluster has other settings than this one, which apply to its \
+                                         accounts; compare `rookery config show` of both, then reload the one that is wrong";
 /// The time beyond a lease for which a process waits for others.
 const GRACE: Duration = Duration::from_secs(2);
 /// The time within which a node that lives reads the database and adopts new homes, even if it has
@@ -384,7 +384,10 @@ mod tests {
             |oldest, newest| [("n1".to_owned(), row(own.oldest, own.newest)), ("n2".to_owned(), row(oldest, newest))];
         assert!(fits(&rows(own.newest, own.newest + 5), "n1").is_ok());
         let refused = fits(&rows(own.newest + 1, own.newest + 5), "n1").unwrap_err();
-        assert!(refused.to_string().contains("node \"n2\" of this cluster runs a version that is too new"), "{refused}");
+        assert!(
+            refused.to_string().contains("node \"n2\" of this cluster runs a version that is too new"),
+            "{refused}"
+        );
         assert!(!refused.may_pass());
         assert!(fits(&rows(own.newest + 1, own.newest + 5), "n2").is_ok(), "its own row is replaced");
         let refused = fits(&rows(0, 0), "n1").unwrap_err();
