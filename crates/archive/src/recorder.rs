@@ -481,7 +481,7 @@ pub fn refusal(world: &mut World, by: JidRef<'_>, bytes: usize) -> Option<Stanza
     let archives = world.state_mut::<ArchiveRecorder>();
     let cause = cause(archives.keys.hash_one(by.bare_str()));
     let is_full = !archives.has_room(cause, bytes + BYTES_PER_MESSAGE);
-    is_full.then(|| StanzaError::new(Condition::ResourceConstraint).with_text("archives can't accept it at present"))
+    is_full.then(|| StanzaError::new(Condition::ResourceConstraint).with_text("archives can't accept the message now"))
 }
 
 impl WaitingGroup {

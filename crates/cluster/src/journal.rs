@@ -140,7 +140,7 @@ impl CarryingLoop {
                     return self.lost(&error);
                 }
                 self.tell("journal", || {
-                    warn!(%error, "Redis doesn't accept what other nodes would need if this one died");
+                    warn!(%error, "Redis doesn't accept the data that other nodes would need if this one died");
                 });
                 self.begin_era_later();
             }
