@@ -56,7 +56,7 @@ def behind(rookery):
                 self.others.append(node)
                 await node.start()
                 ports.append(self._ports(node))
-            self.doors = [await _Door(list(of_kind)).open() for of_kind in zip(*ports, strict=True)]
+            self.doors = [Balancer(list(of_kind)).listen() for of_kind in zip(*ports, strict=True)]
             self._show_doors()
 
         async def kill(self, number):
@@ -118,10 +118,10 @@ def behind(rookery):
     return Several
 
 
-class _Door:
+class Balancer:
     """A port whose connections go to each of some ports in turn.
 
-    A separate thread serves them all, since scenarios block their own.
+    A separate thread serves them all, since scenarios block their own. Port 0 is any free one.
     """
 
     loop = None
@@ -129,19 +129,19 @@ class _Door:
     def __init__(self, ports):
         self.ports, self.turn, self.server, self.tasks = ports, 0, None, set()
 
-    async def open(self):
-        if not _Door.loop:
-            _Door.loop = asyncio.new_event_loop()
-            threading.Thread(target=_Door.loop.run_forever, daemon=True).start()
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._listen(), _Door.loop))
+    def listen(self, host="127.0.0.1", port=0):
+        if not Balancer.loop:
+            Balancer.loop = asyncio.new_event_loop()
+            threading.Thread(target=Balancer.loop.run_forever, daemon=True).start()
+        asyncio.run_coroutine_threadsafe(self._listen(host, port), Balancer.loop).result()
         return self
 
-    async def _listen(self):
-        self.server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+    async def _listen(self, host, port):
+        self.server = await asyncio.start_server(self._serve, host, port)
         self.port = self.server.sockets[0].getsockname()[1]
 
     def close(self):
-        _Door.loop.call_soon_threadsafe(self._close)
+        Balancer.loop.call_soon_threadsafe(self._close)
 
     def _close(self):
         self.server.close()

@@ -4,10 +4,12 @@
     tests/smack/run.py                   builds the server, fetches the tests with Maven, runs all
     tests/smack/run.py --binary PATH     takes this server instead of building one
     tests/smack/run.py --only A,B        runs only test classes whose names contain A or B
+    tests/smack/run.py --nodes 3         starts three nodes of a cluster behind a balancer
     tests/smack/run.py --example         runs only the bot in `examples/Bot.java`, as all others do first
 
 Needs a JDK (17 or later) and Maven, which fetches the tests from Maven Central into `target/smack`.
-The server listens on port 5222 of its own loopback address, with a temporary folder. A test that
+The server listens on port 5222 of its own loopback address, with a temporary folder. Nodes share a
+PostgreSQL and a Redis of Debian's packages, and each connection goes to the next one. A test that
 fails is run again, since some race with the server's notifications: only a second failure counts.
 Exit code 0: all tests that can run passed, except those that `impossible.toml` lists with a reason.
 """
@@ -22,10 +24,12 @@ import sys
 import tempfile
 import time
 import tomllib
+from contextlib import ExitStack
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path += [str(ROOT / "tests" / folder) for folder in ("load", "clients")]
 JARS = ROOT / "target" / "smack" / "jars"
 # A loopback address, so that neither another server on port 5222 nor another run of this script is
 # in the way.
@@ -41,7 +45,7 @@ WEB_TLS = "127.0.0.1:5443"
 CONFIG = f"""
 shards = 2
 [listen]
-c2s = ["{ADDRESS}:5222"]
+c2s = ["C2S"]
 c2s_tls = []
 web = []
 web_tls = [WEB_TLS]
@@ -63,14 +67,15 @@ def main():
     arguments.add_argument("--binary", type=Path, help="the server to test")
     arguments.add_argument("--only", default="", help="parts of names of test classes, with commas between")
     arguments.add_argument("--log", type=Path, default=ROOT / "target" / "smack" / "smack.log", help="where the tests' own output goes")
+    arguments.add_argument("--nodes", type=int, default=1, help="the number of nodes")
     arguments.add_argument("--example", action="store_true", help="try the example in Java, and no test of Smack's")
     chosen = arguments.parse_args()
     fetch()
     binary = chosen.binary or build()
     impossible = tomllib.loads((HERE / "impossible.toml").read_text())
     only = classes(chosen.only)
-    config = CONFIG.replace("WEB_TLS", "" if chosen.example else f'"{WEB_TLS}"')
-    with Server(binary, config) as server:
+    web_tls = "" if chosen.example else WEB_TLS
+    with Server(binary, web_tls=web_tls) if chosen.nodes == 1 else Nodes(binary, chosen.nodes) as server:
         try_example(server)
         if chosen.example:
             return 0
@@ -133,9 +138,9 @@ def classes(only):
 class Server:
     """A running server in a temporary folder, and a trust store with its certificate."""
 
-    def __init__(self, binary, config):
+    def __init__(self, binary, c2s=f"{ADDRESS}:5222", web_tls=WEB_TLS, more=""):
         self.binary = binary.resolve()
-        self.config = config
+        self.config = CONFIG.replace("C2S", c2s).replace("WEB_TLS", f'"{web_tls}"' if web_tls else "") + more
         self.folder = Path(tempfile.mkdtemp(prefix="rookery-smack-"))
 
     def __enter__(self):
@@ -167,6 +172,55 @@ class Server:
             print(self.log.read_text())
             raise SystemExit("the server panicked")
         shutil.rmtree(self.folder)
+
+
+class Nodes:
+    """Running nodes of a cluster behind a balancer. Commands run on the first node, which serves the
+    files that all of them share.
+    """
+
+    def __init__(self, binary, number):
+        self.binary, self.number = binary, number
+
+    def __enter__(self):
+        # The example and the tests of one server need none of these.
+        from cluster import Redis
+        from databases import Postgres, free_port
+        from several import Balancer
+
+        with ExitStack() as stack:
+            database, redis = stack.enter_context(Postgres()), Redis()
+            stack.callback(redis.remove)
+            store = f'[store]\nurl = "{database.url(database.database())}"\n'
+            ports = [free_port() for _ in range(self.number)]
+            for number, port in enumerate(ports, 1):
+                more = f'{store}[cluster]\nnode = "n{number}"\nredis = "redis://127.0.0.1:{redis.port}"\n'
+                web_tls = WEB_TLS if number == 1 else WEB_TLS.replace("127.0.0.1", f"127.0.0.{number}")
+                server = Server(self.binary, f"127.0.0.1:{port}", web_tls, more)
+                if number == 1:
+                    self.first = server
+                else:
+                    data = server.folder / "rookery-data"
+                    data.mkdir(0o700)
+                    shutil.copytree(self.first.folder / "rookery-data/certs", data / "certs")
+                    (data / "uploads").symlink_to(self.first.folder / "rookery-data/uploads")
+                stack.enter_context(server)
+            (self.first.folder / "rookery-data/uploads").mkdir(0o700, exist_ok=True)
+            stack.callback(Balancer(ports).listen(ADDRESS, 5222).close)
+            self.binary, self.folder, self.trust = self.first.binary, self.first.folder, self.first.trust
+            here = ["--data-dir", self.folder / "rookery-data", "--config", self.folder / "rookery.toml"]
+            while ran(self.binary, *here, "node", "list").count(" up ") < self.number:
+                time.sleep(0.2)
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_):
+        self.stack.close()
+
+
+def ran(*command):
+    """Returns the output of a command."""
+    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
 
 
 class Outcome:
