@@ -148,11 +148,24 @@ impl RoomBooks {
         acknowledged.filter(|(number, _)| !self.is_heard_by_all(*number)).count()
     }
 
-    /// Returns the number of arrivals that are out of order: after a message which the first
-    /// occupant got later.
+    /// Returns the place of each message in the order that the occupants share: by its mean place
+    /// among what each of them heard. If an occupant heard a message at another place than all
+    /// others, only that one is out of order.
+    fn places(&self) -> HashMap<usize, usize> {
+        let mut sums: HashMap<usize, (usize, usize)> = HashMap::new();
+        for (at, number) in self.occupants.iter().flat_map(|book| book.order.iter().enumerate()) {
+            let (sum, count) = sums.entry(*number).or_default();
+            (*sum, *count) = (*sum + at, *count + 1);
+        }
+        let mean = |number: &usize| sums.get(number).map_or(0., |(sum, count)| *sum as f64 / *count as f64);
+        let mut numbers: Vec<usize> = sums.keys().copied().collect();
+        numbers.sort_by(|one, other| mean(one).total_cmp(&mean(other)).then(one.cmp(other)));
+        numbers.into_iter().enumerate().map(|(at, number)| (number, at)).collect()
+    }
+
+    /// Returns the number of arrivals that are out of order: after a message whose place is later.
     fn count_reordered(&self) -> usize {
-        let Some(first) = self.occupants.first() else { return 0 };
-        let place: HashMap<usize, usize> = first.order.iter().enumerate().map(|(at, number)| (*number, at)).collect();
+        let place = self.places();
         let behind = |book: &OccupantBook| {
             let (mut last, mut behind) = (0, 0);
             for at in book.order.iter().filter_map(|number| place.get(number).copied()) {
@@ -168,6 +181,18 @@ impl RoomBooks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_occupant_in_another_order_is_one() {
+        let (mut books, now) = (RoomBooks::new(4), Instant::now());
+        let numbers: Vec<usize> = (0..6).map(|_| books.say(now)).collect();
+        // The first one hears a message late.
+        [0, 2, 3, 1, 4, 5].into_iter().for_each(|number| books.hear(number, 0, None, now));
+        for occupant in 1..4 {
+            numbers.iter().for_each(|number| books.hear(*number, occupant, None, now));
+        }
+        assert_eq!(books.outcome().reordered, 1);
+    }
 
     #[test]
     fn everybody_hears_everything_in_one_order() {
