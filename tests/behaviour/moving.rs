@@ -2,6 +2,8 @@
 //! clients of XEP-0198 it looks like a short loss of the network; occupants of rooms notice
 //! nothing.
 
+mod lists;
+
 use rookery_jid::Jid;
 use rookery_testkit::client::xml;
 use rookery_testkit::{Client, Config, Security, Server, befriend};

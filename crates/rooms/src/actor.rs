@@ -118,6 +118,11 @@ impl Actors {
         self.slots.iter().filter(|(_, slot)| matches!(slot, ActorSlot::Busy(_))).map(|(jid, _)| jid)
     }
 
+    /// Returns the recipients of the stanzas that wait for lists.
+    pub(super) fn waiting_for_lists(&self) -> impl Iterator<Item = &Jid> {
+        self.listed.values().flatten().flatten().map(|(_, to, _)| to)
+    }
+
     /// Takes a room that is loaded and not at work out of the table.
     pub(super) fn take_out(&mut self, jid: &Jid) -> Option<Box<Room>> {
         match self.slots.remove(jid)? {

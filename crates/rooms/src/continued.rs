@@ -125,11 +125,12 @@ pub(super) fn write_down(world: &mut World, home: &str) {
     }
 }
 
-/// Returns whether none of the rooms that the shard gives up is being loaded or written.
+/// Returns whether none of the rooms that the shard gives up is being loaded or written, or will be
+/// loaded for a stanza that waits for the list of rooms.
 pub(super) fn are_resting(world: &World) -> bool {
-    let at_work = world.state::<Actors>().at_work();
-    let mut all = at_work.chain(world.state::<Unsaved>().pending());
-    !all.any(|room| world.parts_with(room.as_str()))
+    let actors = world.state::<Actors>();
+    let mut all = actors.at_work().chain(world.state::<Unsaved>().pending()).chain(actors.waiting_for_lists());
+    !all.any(|room| room.local().is_some() && world.parts_with(room.bare_str()))
 }
 
 /// Continues a room of another process.

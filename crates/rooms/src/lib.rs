@@ -224,7 +224,14 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, _: &Domain) {
     if world.state::<Actors>().has(to.bare_str()) {
         return actor::receive(world, packet, to);
     }
-    actor::when_listed(world, packet, to, actor::receive);
+    actor::when_listed(world, packet, to, receive_at_home);
+}
+
+/// Passes a stanza to the room that it is for, whose home may have moved while it waited.
+fn receive_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>) {
+    if !world.serve_at_home(to.bare_str(), packet, to) {
+        actor::receive(world, packet, to);
+    }
 }
 
 /// The milliseconds after which rooms without traffic forget removed accounts.

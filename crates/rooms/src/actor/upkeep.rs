@@ -70,14 +70,14 @@ pub(crate) fn expire_archives(world: &mut World) {
 }
 
 /// Tells occupants, above all those of other servers, that the server stops (§18.2), unless the
-/// next process goes on with the rooms.
+/// next process goes on with the rooms. Stanzas that wait for rooms which are being loaded are
+/// still answered, or passed on to the new homes.
 pub(crate) fn shut_down(world: &mut World) {
     if world.hands_on() {
         return;
     }
-    let slots = std::mem::take(&mut world.state_mut::<Actors>().slots);
-    for slot in slots.into_values() {
-        if let ActorSlot::Here(mut room) = slot {
+    for jid in world.state::<Actors>().here() {
+        if let Some(mut room) = world.state_mut::<Actors>().take_out(&jid) {
             room.remove_all(world, vec![332], None);
         }
     }
