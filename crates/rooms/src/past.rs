@@ -126,7 +126,7 @@ impl Room {
     fn recall_ids(&self, world: &mut World, messages: &[NewestMessage]) {
         let after_ms = world.time().saturating_sub(world.longest_absence_ms());
         for message in messages.iter().filter(|message| message.unix_ms >= after_ms) {
-            if let Some(mark) = said::mark(world, &message.packet) {
+            if let Some(mark) = said::mark(world, &self.jid, &message.packet) {
                 said::recall(world, &self.jid, mark, &message.id);
             }
         }

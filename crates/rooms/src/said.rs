@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use rookery_base::Map;
-use rookery_fanout::Packet;
+use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Memo, World};
 use rookery_jid::Jid;
 use rookery_xml::ns;
@@ -41,13 +41,15 @@ impl Memo for NotedMessage {
     }
 }
 
-/// Returns the mark by which a message is recognised, as the room sends it or as its archive has
-/// it; `None` if no other node could look for it.
-pub(super) fn mark(world: &World, seen: &Packet) -> Option<u64> {
+/// Returns the mark by which a message in a room is recognised, as the room sends it or as its
+/// archive has it; `None` if no other node could look for it. The pseudonym in it tells senders
+/// apart: the nick may have changed until a message is sent again.
+pub(super) fn mark(world: &World, room: &Jid, seen: &Packet) -> Option<u64> {
     if !world.has_journal() || seen.id().is_none() {
         return None;
     }
     let essence = seen.without_children(|child| child.is("delay", ns::DELAY) || child.is("x", ns::MUC_USER));
+    let essence = Packet::from_session(essence.stanza(), StanzaType::Groupchat, room.as_str(), None);
     std::str::from_utf8(essence.bytes()).ok().map(|text| world.common_hash(text))
 }
 

@@ -129,7 +129,7 @@ impl Room {
             return Err(refusal);
         }
         let packet = self.reflection(stanza, at);
-        let mark = said::mark(world, &packet).filter(|_| lasts);
+        let mark = said::mark(world, &self.jid, &packet).filter(|_| lasts);
         let before = said::id_before(world, &self.jid, said, mark);
         let is_known = before.is_some();
         let id = match lasts {

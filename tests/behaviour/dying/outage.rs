@@ -7,7 +7,7 @@ use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::{Config, Server};
 
-use super::{at, back, ids, kill};
+use super::{WRITTEN_MS, at, back, enter, ids, kill, room_there};
 
 /// Returns two nodes of two shards each, and their store, which may be taken away.
 fn nodes_with_a_store() -> (Arc<HeldStores>, Server) {
@@ -78,4 +78,39 @@ fn an_archive_that_is_away_for_a_moment_is_asked_again() {
     juliet.pump();
     server.advance(30_000);
     assert_eq!(ids(&mut romeo).len(), 1, "it doesn't wait for ever");
+}
+
+/// The sender has another nick by the time at which the message comes again, and the same pseudonym
+/// (XEP-0421).
+#[test]
+fn what_is_said_again_under_another_nick_has_the_same_id() {
+    let (held, server) = nodes_with_a_store();
+    let (mut romeo, mut juliet) = (at(&server, "romeo", 0, 0, "orchard"), at(&server, "juliet", 2, 2, "balcony"));
+    let room = room_there(&server);
+    enter(&mut romeo, &room, "romeo");
+    enter(&mut juliet, &room, "juliet");
+    let (id, jid) = (juliet.enable(), juliet.jid.clone().expect("bound"));
+    server.advance(3_000);
+    romeo.all();
+    juliet.all();
+    held.set_fault(Some(StoreError::Busy));
+    let text = format!("<message type='groupchat' id='g1' to='{room}'><body>hear</body></message>");
+    juliet.send(&text);
+    let first = ids(&mut romeo);
+    assert_eq!(first.len(), 1);
+    juliet.send(&format!("<presence to='{room}/capulet'/>"));
+    juliet.pump();
+    // The journal has the new nick by then, and no archive has the message.
+    server.advance(WRITTEN_MS);
+    romeo.all();
+    held.set_fault(None);
+    kill(&server);
+    let (mut juliet, handled) = back(&server, &jid, &id, 0, 0);
+    assert_eq!(handled, 0, "no archive has it");
+    romeo.all();
+    juliet.send(&text);
+    let again = romeo.all();
+    let again = again.iter().find(|found| found.child("body", "jabber:client").is_some()).expect("it comes again");
+    assert_eq!(again.attr("from"), Some(&*format!("{room}/capulet")));
+    assert_eq!(again.child("stanza-id", "urn:xmpp:sid:0").and_then(|found| found.attr("id")), Some(&*first[0]));
 }
