@@ -63,6 +63,7 @@ impl SimulatedRun {
         }
         let journaled = if self.is_calm() { self.nodes.journaled_sessions(node) } else { None };
         let owes = self.nodes.owes_journal(node);
+        let here = self.nodes.sessions(node);
         self.nodes.let_sleep(None);
         if !self.nodes.kill(node) {
             return false;
@@ -83,6 +84,13 @@ impl SimulatedRun {
             let goes_on = journaled.as_ref().is_some_and(|journaled| journaled.contains(&device.full()));
             if goes_on && device.can_resume() && device.is_connected() {
                 self.book.sessions[session].goes_on_ms = self.book.now_ms + COMES_BACK_MS;
+            }
+        }
+        // Some of their clients may have given them up.
+        for (at, device) in self.devices.iter().enumerate() {
+            let full = device.full();
+            if here.contains(&full) && journaled.as_ref().is_some_and(|journaled| !journaled.contains(&full)) {
+                self.book.lose_session_of(at);
             }
         }
         self.statistics.count_death(journaled.is_some());

@@ -286,6 +286,11 @@ impl SimulatedNodes {
         self.list[node].agent().filter(|agent| agent.stays()).and_then(|agent| agent.journaled_sessions())
     }
 
+    /// Returns the full JIDs of a node's sessions, with or without connections.
+    pub fn sessions(&mut self, node: usize) -> Vec<String> {
+        self.list[node].agent().map(|agent| agent.sessions()).unwrap_or_default()
+    }
+
     /// Returns whether the shards of a node have sent something that its journal doesn't have yet.
     pub fn owes_journal(&mut self, node: usize) -> bool {
         self.list[node].agent().is_some_and(|agent| agent.owes_journal())

@@ -96,6 +96,14 @@ impl Book {
         self.loose.extend(open);
     }
 
+    /// Records that the last session of a device ends with its node, whose journal lacks it, as it
+    /// lacks sessions that have offline messages to read. The messages that it had, but its client
+    /// did not get, are in the archive.
+    pub fn lose_session_of(&mut self, device: usize) {
+        let last = self.sessions.iter_mut().rev().find(|session| session.device == device);
+        last.into_iter().for_each(|session| session.is_leaky = true);
+    }
+
     /// Records that a node with an incomplete journal dies: messages that it has just stored for
     /// users without a session, with ids that no client knows, come once more. Sessions may have
     /// ended before their clients know that.

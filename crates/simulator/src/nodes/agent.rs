@@ -31,6 +31,7 @@ use rookery_hub::{Custody, JournalBatch, JournalFields, World};
 use rookery_shard::MailboxKind;
 use rookery_testkit::Server;
 
+use crate::device::DOMAIN;
 use crate::nodes::journal::{self, AgentJournal, RedisReach};
 use crate::nodes::leaving::AgentEnd;
 use crate::nodes::posted::PostedHere;
@@ -154,6 +155,15 @@ impl Agent {
     pub fn journaled_sessions(&self) -> Option<Vec<String>> {
         let is_whole = self.connection.is_some() && self.can_reach() && self.journal.is_whole(self.server.shards());
         is_whole.then(|| self.redis().journaled_sessions(self.table.me()))
+    }
+
+    /// Returns the full JIDs of its sessions.
+    pub fn sessions(&self) -> Vec<String> {
+        let of_shard = |world: &World| -> Vec<String> {
+            let links = world.present(DOMAIN).flat_map(|(_, links)| links);
+            links.filter_map(|link| world.address(link)).map(|jid| jid.as_str().to_owned()).collect()
+        };
+        self.server.inspect(of_shard).concat()
     }
 
     /// Returns whether its shards have sent something that the journal doesn't have yet.
