@@ -7,6 +7,7 @@
 //! * No home is taken over from a process before that is fenced off.
 //! * Shards never wait for letters to leave: they hand them over and continue.
 
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use rookery_observe::vital;
 use rookery_shard::{Door, Outlet};
 use rookery_store::meta::Meta;
 use rookery_store::{Fencing, ProcessWriter};
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
@@ -211,11 +212,20 @@ pub fn join(settings: &ClusterSettings, shards: usize, members: Members) -> Resu
         let outer = Outer { engine, members, lease: settings.lease, door, ends: Some(ends) };
         CarryingLoop::new(outer, table, of_thread, joining).run(events).await;
     };
-    let run = move || vital(|| runtime.block_on(live));
+    let run = move || vital(|| run_as_task(&runtime, live));
     let thread = std::thread::Builder::new().name("cluster".into()).spawn(run).map_err(JoinFailure::System)?;
     let gone = || JoinFailure::System(std::io::Error::other("it has ended"));
     let (view, addresses, away) = told.recv().map_err(|_| gone())??;
     Ok(Joined { view, addresses, away, fencing, posted, begins, thread })
+}
+
+/// Runs a future as a task. Other tasks wake it without a system call, which the future that a
+/// runtime blocks on isn't spared.
+fn run_as_task(runtime: &Runtime, live: impl Future<Output = ()> + Send + 'static) {
+    let ended = runtime.block_on(async { tokio::spawn(live).await });
+    if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+        resume_unwind(panic);
+    }
 }
 
 /// Fences off processes that are gone according to the database. Most were fenced off when they
