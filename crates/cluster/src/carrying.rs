@@ -25,7 +25,7 @@ use rookery_base::lock::lock;
 use rookery_fanout::Station;
 use rookery_hub::Custody;
 use rookery_observe::cluster::{self, ClusterSeen, NodeSeen};
-use rookery_shard::{Door, MailboxKind};
+use rookery_shard::{ArrivedLetters, Door, MailboxKind};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
@@ -188,7 +188,7 @@ impl CarryingLoop {
                     }
                 }
             }
-            ServiceEvent::Read(entries) => entries.iter().for_each(|entry| self.read(entry)),
+            ServiceEvent::Read(entries) => self.read(&entries),
             ServiceEvent::Lost(turn, error) if turn == self.turn => self.lost(&error),
             ServiceEvent::Lost(..) => {}
             ServiceEvent::Connected(connection) => self.connected(connection).await,
@@ -303,24 +303,35 @@ impl CarryingLoop {
     fn append(&mut self) {
         let Some(connection) = &self.connection else { return };
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        for Append { to, entry } in self.courier.appends(self.now_ms(), unix.as_millis() as u64) {
+        let appends = self.courier.appends(self.now_ms(), unix.as_millis() as u64);
+        // One notification for all: a second one would be kept, and cause another read at once.
+        if !appends.is_empty() {
+            self.leaving.notify_one();
+        }
+        for Append { to, entry } in appends {
             let (mut connection, events, turn) = (connection.clone(), self.posted.events.clone(), self.turn);
             tokio::spawn(async move {
                 let outcome = connection.append(to, &entry).await;
                 _ = events.send(ServiceEvent::Appended(turn, to, outcome));
             });
-            self.leaving.notify_one();
         }
     }
 
-    fn read(&mut self, entry: &[u8]) {
+    fn read(&mut self, entries: &[Vec<u8>]) {
+        let mut arrived = Vec::new();
+        entries.iter().for_each(|entry| self.read_entry(entry, &mut arrived));
+        self.outer.door.deliver(arrived);
+    }
+
+    /// Adds the letters of an entry to those for the shards.
+    fn read_entry(&mut self, entry: &[u8], arrived: &mut Vec<ArrivedLetters>) {
         if self.is_deaf {
             // Invalid entries have been logged before.
             _ = self.courier.only_confirmed(entry);
             return;
         }
         let ArrivedPart { from, letters, is_torn, waits } = match self.courier.arrived(entry) {
-            Ok(Some(arrived)) => arrived,
+            Ok(Some(part)) => part,
             Ok(None) => return,
             Err(error) => {
                 return self
@@ -329,6 +340,8 @@ impl CarryingLoop {
         };
         if is_torn {
             warn!(%from, "a node has given up letters for this one, which was away for too long; connections between them end");
+            // What came before the gap still belongs to the connections.
+            self.outer.door.deliver(std::mem::take(arrived));
             self.outer.door.departed(from.node, from.incarnation);
         }
         if letters.iter().any(|(kind, ..)| *kind == NEWS) {
@@ -342,7 +355,8 @@ impl CarryingLoop {
                 run.extend(kind_of(kind).map(|kind| (kind, body)));
             }
             let from = Station { node: from.node, incarnation: from.incarnation, shard };
-            self.outer.door.deliver(usize::from(to), from, run, custody.clone());
+            let custody = custody.clone();
+            arrived.push(ArrivedLetters { shard: usize::from(to), from, letters: run, custody });
         }
     }
 

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use rookery_base::lock::lock;
 use rookery_base::{Awaited, Completer, one_shot};
-use rookery_fanout::{Station, View};
+use rookery_fanout::View;
 use rookery_federation::report::StreamReport;
 use rookery_hub::{Custody, Errand, JournalFields, World};
 use rookery_observe::Since;
 
 use crate::census::{CensusDetails, Coverage, LoginCensus, ShardCensus};
 use crate::gate::Gate;
-use crate::mailboxes::{BoshRequest, Closing, Envelope, Handed, MailboxKind, Port, Post, Posted};
+use crate::mailboxes::{ArrivedLetters, BoshRequest, Closing, Envelope, Handed, Port, Post, Posted};
 use crate::socket::SystemSocket;
 
 /// A way to the shards, for threads that accept connections elsewhere. All clones are equivalent.
@@ -83,10 +83,9 @@ impl Door {
         self.post.send(shard, Envelope::Errand(Errand::new(work), posted));
     }
 
-    /// Gives a shard letters of a shard of another node, in their order. All their consequences
-    /// have a share in the custody.
-    pub fn deliver(&self, shard: usize, from: Station, letters: Vec<(MailboxKind, Vec<u8>)>, custody: Option<Custody>) {
-        self.post.send(shard, Envelope::Afar(from, letters, custody));
+    /// Gives shards letters of shards of other nodes, in their order. Each shard is woken once.
+    pub fn deliver(&self, arrived: Vec<ArrivedLetters>) {
+        self.post.send_arrived(arrived);
     }
 
     /// Returns to a shard mail of its own whose home is elsewhere now, so that it is sent there.

@@ -88,7 +88,9 @@ pub use census::{Carrier, CensusDetails, Coverage, GaugeRead, LoginCensus, Shard
 pub use door::Door;
 pub use driver::{Driver, ReadySocket};
 pub use gate::{Gate, LoginTerms};
-pub use mailboxes::{BoshRequest, Envelope, Generation, Handed, MailboxKind, NodeLetter, Outlet, Port, Post, Posted};
+pub use mailboxes::{
+    ArrivedLetters, BoshRequest, Envelope, Generation, Handed, MailboxKind, NodeLetter, Outlet, Port, Post, Posted,
+};
 pub use rookery_federation::report::{self, StreamReport};
 pub use shard::{Shard, ShardSetup};
 pub use socket::SystemSocket;

@@ -1,5 +1,6 @@
 //! Mailboxes of shards, for each other and for their owner, with at most one wake per batch.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -262,6 +263,19 @@ pub struct NodeLetter {
     pub until_read: bool,
 }
 
+/// Letters from a shard of another node to a shard of this process, in their order.
+#[derive(Debug)]
+pub struct ArrivedLetters {
+    /// The shard of this process.
+    pub shard: usize,
+    /// The shard that wrote them.
+    pub from: Station,
+    /// Their kinds and wire forms.
+    pub letters: Vec<(MailboxKind, Vec<u8>)>,
+    /// A share in their custody, which all their consequences get.
+    pub custody: Option<Custody>,
+}
+
 /// Letters that a shard has for other nodes, while they wait for more.
 #[derive(Debug, Default)]
 pub(crate) struct OutgoingLetters {
@@ -334,6 +348,19 @@ pub struct Post<S> {
 struct Mailbox<S> {
     envelopes: Mutex<Vec<Envelope<S>>>,
     wake: Box<dyn Fn() + Send + Sync>,
+}
+
+impl<S> Mailbox<S> {
+    /// Adds envelopes, and wakes the shard unless others wait already.
+    fn put(&self, new: impl IntoIterator<Item = Envelope<S>>) {
+        let mut envelopes = lock(&self.envelopes);
+        let was_empty = envelopes.is_empty();
+        envelopes.extend(new);
+        if was_empty {
+            drop(envelopes);
+            (self.wake)();
+        }
+    }
 }
 
 impl<S> std::fmt::Debug for Post<S> {
@@ -427,12 +454,23 @@ impl<S> Post<S> {
     /// another node goes to the first shard, so that nothing in its custody is given up unread.
     pub fn send(&self, shard: usize, envelope: Envelope<S>) {
         let first = || self.boxes.first().filter(|_| matches!(envelope, Envelope::Afar(..)));
-        let Some(mailbox) = self.boxes.get(shard).or_else(first) else { return };
-        let mut envelopes = lock(&mailbox.envelopes);
-        envelopes.push(envelope);
-        if envelopes.len() == 1 {
-            drop(envelopes);
-            (mailbox.wake)();
+        if let Some(mailbox) = self.boxes.get(shard).or_else(first) {
+            mailbox.put([envelope]);
+        }
+    }
+
+    /// Sends letters of other nodes, and wakes each shard at most once. Letters for a shard that
+    /// doesn't exist go to the first one, as with [`Post::send`].
+    pub fn send_arrived(&self, arrived: Vec<ArrivedLetters>) {
+        let mut of_shards: BTreeMap<usize, Vec<Envelope<S>>> = BTreeMap::new();
+        for ArrivedLetters { shard, from, letters, custody } in arrived {
+            let shard = if shard < self.boxes.len() { shard } else { 0 };
+            of_shards.entry(shard).or_default().push(Envelope::Afar(from, letters, custody));
+        }
+        for (shard, envelopes) in of_shards {
+            if let Some(mailbox) = self.boxes.get(shard) {
+                mailbox.put(envelopes);
+            }
         }
     }
 
@@ -525,5 +563,30 @@ mod tests {
         assert!(!post.is_at_rest(), "one works");
         post.rest(0, true);
         assert!(post.is_at_rest());
+    }
+    /// Each wake of a shard costs more than several letters.
+    #[test]
+    fn letters_that_arrive_together_wake_a_shard_once() {
+        let woken = Arc::new(AtomicUsize::new(0));
+        let counts = woken.clone();
+        let wake = move || _ = counts.fetch_add(1, Ordering::Relaxed);
+        let post = Post::<()>::new(vec![Box::new(wake), Box::new(|| {})]);
+        let arrived = |shard, number| ArrivedLetters {
+            shard,
+            from: Station { node: number, incarnation: 1, shard: 0 },
+            letters: vec![(MailboxKind::Line, Vec::new())],
+            custody: None,
+        };
+        post.send_arrived(vec![arrived(0, 1), arrived(1, 2), arrived(7, 3), arrived(0, 4)]);
+        assert_eq!(woken.load(Ordering::Relaxed), 1);
+        let writers = |shard| {
+            let of = |envelope| match envelope {
+                Envelope::Afar(from, ..) => from.node,
+                other => panic!("{other:?}"),
+            };
+            post.take(shard).into_iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(writers(0), [1, 3, 4], "those for a shard that doesn't exist go to the first one");
+        assert_eq!(writers(1), [2]);
     }
 }
