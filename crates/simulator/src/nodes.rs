@@ -451,9 +451,15 @@ impl SimulatedNodes {
         self.list.iter().for_each(|node| node.server.set_time_of_day(skew_ms + node.skew_ms));
     }
 
-    /// Makes the servers read their configuration again, after this change to it.
+    /// Makes the servers read their configuration again, after this change to it: those that don't
+    /// run do so when they continue or begin.
     pub fn reload(&self, change: impl Fn(&mut Config)) {
-        self.list.iter().for_each(|node| node.server.reload(&change));
+        for node in &self.list {
+            match node.runs() {
+                true => node.server.reload(&change),
+                false => node.server.begin_reload(&change),
+            }
+        }
     }
 
     /// Puts the database into a state of trouble, or out of it.

@@ -511,13 +511,19 @@ impl Server {
 
     /// Changes the configuration as a reload does.
     pub fn reload(&self, change: impl FnOnce(&mut Config)) {
+        self.begin_reload(change);
+        self.0.borrow_mut().settle();
+    }
+
+    /// Changes the configuration as a reload does, without further work: for tests that choose the
+    /// order themselves.
+    pub fn begin_reload(&self, change: impl FnOnce(&mut Config)) {
         let mut running = self.0.borrow_mut();
         change(&mut running.config);
         let generation = running.config.generation();
         for shard in 0..running.shards.len() {
             running.nodes.send(shard, Envelope::Reload(generation.clone()));
         }
-        running.settle();
     }
 
     /// Begins to stop, as SIGTERM does.
