@@ -43,11 +43,12 @@ impl Book {
         self.rooms.from.get(&room).copied().unwrap_or_default()
     }
 
-    /// Returns whether the archive of a room may lack a message that occupants got, because it
-    /// wasn't acknowledged and a process died before it was stored.
+    /// Returns whether the archive of a room may lack a message that occupants got, because a
+    /// process died before it was stored: it wasn't acknowledged, or it came again and was refused,
+    /// since its sender was no occupant any more (XEP-0045 §7.4).
     pub fn may_lack_in_room(&self, number: usize) -> bool {
         let message = &self.messages[number];
-        !message.is_handled && message.deaths < self.deaths
+        (!message.is_handled || message.is_refused) && message.deaths < self.deaths
     }
 
     /// Returns whether the archive of a room must have a message, even if nobody got it: its sender
