@@ -62,6 +62,11 @@ pub struct UserDevice {
     /// True if the server may end the BOSH session, because it may not have got a request in time
     /// (XEP-0124 §10).
     pub is_neglected: bool,
+    /// True if a login of its own broke off before it knew of its session, which the server may
+    /// still bind: the session that it has then gives way to that one (RFC 6120 §7.7.2.2).
+    has_unheard: bool,
+    /// True if the server has told its session to give way to a newer one.
+    has_conflict: bool,
     /// The requests without a reply so far, with the number of deaths when each was sent.
     pub asked: BTreeMap<String, usize>,
     /// The requests that have got their reply, with the same number.
@@ -205,6 +210,8 @@ impl UserDevice {
             reads: true,
             node: 0,
             is_neglected: false,
+            has_unheard: false,
+            has_conflict: false,
             asked: BTreeMap::new(),
             replied: BTreeMap::new(),
             shown: None,
@@ -303,7 +310,7 @@ impl UserDevice {
         };
         line.set_width(self.plan.window, self.plan.most);
         self.line = Some(line);
-        (self.reads, self.is_neglected) = (true, false);
+        (self.reads, self.is_neglected, self.has_conflict) = (true, false, false);
         self.begin(book);
     }
 
@@ -422,7 +429,7 @@ impl UserDevice {
     /// Records the end of a session that the server may have begun although the client never heard
     /// of it: without stream management, whatever was sent to its full JID meanwhile is lost with
     /// the connection, and no journal has a session that can't be resumed.
-    fn lose_unheard_session(&self, book: &mut Book) {
+    fn lose_unheard_session(&mut self, book: &mut Book) {
         let counts = match self.stage {
             DeviceStage::Binding(_) => false,
             DeviceStage::Authenticating(_) | DeviceStage::Presented if self.plan.login == PlannedLogin::Bind2 => {
@@ -430,6 +437,7 @@ impl UserDevice {
             }
             _ => return,
         };
+        self.has_unheard = true;
         let session = book.open(self.index, self.plan.account, counts);
         let session = &mut book.sessions[session];
         (session.is_over, session.was_cut) = (true, true);
@@ -510,7 +518,8 @@ impl UserDevice {
                 let account = self.plan.account;
                 let is_dismissed = book.removed.contains(&account) || book.dismissed.contains(&account);
                 let may_end = book.store_failed || book.is_stopping || book.do_homes_move;
-                let may_end = may_end || self.is_neglected || is_dismissed;
+                let gives_way = self.has_conflict && self.has_unheard;
+                let may_end = may_end || self.is_neglected || is_dismissed || gives_way;
                 if session.is_some_and(|session| !book.sessions[session].was_cut) && !may_end {
                     let name = self.full();
                     book.break_rule(format!("the session of {name} was ended, which asks in time (XEP-0124 §10)"));

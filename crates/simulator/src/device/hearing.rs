@@ -42,7 +42,9 @@ impl UserDevice {
                 }
             }
             (ns::SM, "a", Some(h)) => self.acknowledged(h, book),
-            (ns::STREAMS, "error", _) => {}
+            (ns::STREAMS, "error", _) => {
+                self.has_conflict = element.children().any(|child| child.name() == "conflict");
+            }
             // The features that remain after a session was bound by XEP-0386.
             (ns::STREAMS, "features", _) if self.plan.login.is_sasl2() => {}
             _ => book.break_rule(format!("{} got <{} xmlns='{}'/>", self.full(), element.name(), element.ns())),
