@@ -33,6 +33,9 @@ impl SimulatedRun {
             }
             SimulatedEventKind::RedisForget => {
                 self.nodes.forget_redis();
+                if was_moving {
+                    self.book.forget_journals(self.moved_ms);
+                }
                 true
             }
             _ => {

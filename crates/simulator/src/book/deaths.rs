@@ -48,6 +48,14 @@ impl Book {
         self.end_sessions(|_| true);
     }
 
+    /// Records that Redis forgets everything while homes move, as they do since `moved_ms` at the
+    /// latest. The journal of a node that has died since then goes with it, if the new homes have
+    /// not read it: "unless a node dies in the same seconds".
+    pub fn forget_journals(&mut self, moved_ms: u64) {
+        let is_unread = self.last_death_ms.is_some_and(|died_ms| died_ms >= moved_ms);
+        self.lossy_node_deaths += usize::from(is_unread && self.lossy_node_deaths < self.node_deaths);
+    }
+
     /// Records that the occupants of a room change.
     pub fn stir(&mut self, room: usize) {
         self.stirred.insert(room, None);
