@@ -2,6 +2,7 @@
 
 mod meanwhile;
 mod outage;
+mod shards;
 
 use rookery_jid::Jid;
 use rookery_testkit::{Client, Config, Security, Server, befriend};

@@ -10,11 +10,14 @@
 //! * Letters leave in order, and after the writes to the journal of all ticks in which the letters
 //!   were written: no other node reads anything that the journal lacks. If Redis is slow and many
 //!   writes are under way, letters wait in the shard, since they need the same Redis.
-//! * Data for clients of this node leaves after the writes of its tick have been handed over,
-//!   unless so many are under way that they wait: nothing within a node waits for Redis.
+//! * Data for clients of this node and mail for its other shards leave after the writes of their
+//!   tick have been handed over, unless so many are under way that they wait: nothing within a node
+//!   waits for Redis. The journal of a node is written in the order in which its shards hand over,
+//!   so it has no consequence without its cause.
 //! * Nothing waits once the shard stops, or its node leaves. Data larger than [`LARGE_BYTES`],
 //!   together with the data that waits before it, doesn't wait either.
 
+use rookery_observe::Since;
 use tracing::warn;
 
 use crate::driver::Driver;
@@ -22,8 +25,9 @@ use crate::mailboxes::{MailboxKind, NodeLetter};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Ends a tick: writes to the clients, and sends data for others, if it is time.
-    pub(crate) fn let_out(&mut self) {
+    /// Ends a tick that began at `since`: writes to the clients, and sends data for others, if it is
+    /// time.
+    pub(crate) fn let_out(&mut self, since: Since) {
         let has_others = self.world.has_journal() || self.world.shards() > self.world.own_shards();
         let is_ending = self.is_stopping() || self.common.post.is_shut();
         // The milliseconds for which data waits.
@@ -37,9 +41,10 @@ impl<D: Driver> Shard<D> {
         let mut any = may_write && self.journal();
         let is_behind = has_others && self.world.has_to_journal();
         // If this process died now, a client that has a stanza which the journal lacks would get it
-        // twice.
+        // twice. The same goes for clients of the other shards' sessions.
         let is_kept = is_behind && !may_leave;
         if !is_kept {
+            self.post_mail(since);
             self.flush();
         }
         self.mark_lines();
@@ -53,6 +58,7 @@ impl<D: Driver> Shard<D> {
             any |= self.journal();
         }
         if is_large && is_kept {
+            self.post_mail(since);
             self.flush();
             self.mark_lines();
             self.take_mail();

@@ -8,7 +8,7 @@
 //! * Data that others need when the process dies is passed on for writing before anything of the
 //!   tick leaves.
 //! * Mail for other shards is posted before the flush of the same tick, in the order in which the
-//!   world wrote it.
+//!   world wrote it. In a cluster it waits with the flush for the data that is passed on.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -266,8 +266,7 @@ impl<D: Driver> Shard<D> {
         while self.move_on() {
             self.settle();
         }
-        self.post_mail(work.since);
-        self.let_out();
+        self.let_out(work.since);
         self.measure(&work);
     }
 
@@ -339,7 +338,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn post_mail(&mut self, since: Since) {
+    /// Posts mail for the other shards of this process, in a tick that began at `since`.
+    pub(crate) fn post_mail(&mut self, since: Since) {
         for shard in 0..self.common.post.shards() {
             let mail = self.world.take_mail(shard);
             if !mail.is_empty() {
