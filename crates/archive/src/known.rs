@@ -37,6 +37,7 @@ pub(super) fn deliver_known(
 ) {
     let (packet, to, mut notes) = (packet.clone(), to.to_jid(), notes.clone());
     let (hold, with) = (world.hold(to.as_ref()), packet.sender());
+    let hold = hold.unwrap_or_else(|| world.hold_absent(to.as_ref()));
     find(world, &to.to_bare(), with, &packet.clone(), move |world, found| {
         if let Some(FoundMessage { id, is_archived: false }) = found {
             keep(world, &packet, to.as_ref(), id);

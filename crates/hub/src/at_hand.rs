@@ -43,20 +43,27 @@ pub(crate) struct Absent {
     pub(crate) accounts: Map<Box<str>, AbsentState>,
     /// The loaded ones, with the time when they were loaded, oldest first.
     pub(crate) loaded: VecDeque<(Box<str>, u64)>,
-    /// Stanzas that wait for the documents of any of these accounts.
+    /// Stanzas that wait for the documents of any of these accounts, or behind a stanza for which
+    /// the store is asked.
     pub(crate) waiting: Share,
+    /// The number of accounts for which stanzas wait behind such a stanza.
+    pub(crate) holds: usize,
     /// The bytes that the documents of loaded accounts take in the store.
     pub(crate) bytes: usize,
 }
 
 impl Default for Absent {
     fn default() -> Self {
-        Self { accounts: Map::default(), loaded: VecDeque::new(), waiting: Share::new(WAITING), bytes: 0 }
+        Self { accounts: Map::default(), loaded: VecDeque::new(), waiting: Share::new(WAITING), holds: 0, bytes: 0 }
     }
 }
 
+/// Stanzas that wait for an account without a session, each with its address.
+pub(crate) type AbsentQueue = VecDeque<(Packet, Jid, Notes, Option<Custody>)>;
+
 pub(crate) enum AbsentState {
-    Loading(VecDeque<(Packet, Jid, Notes, Option<Custody>)>),
+    /// Stanzas wait for the store.
+    Loading(AbsentQueue),
     Loaded(LoadedDocuments),
 }
 
@@ -69,12 +76,21 @@ pub(crate) struct LoadedDocuments {
 }
 
 impl Absent {
+    /// Keeps the documents of an account, unless stanzas wait for it: their place is taken.
     pub(crate) fn keep(&mut self, account: &str, since: u64, at_hand: AtHand) {
         self.forget(account);
+        if self.accounts.contains_key(account) {
+            return;
+        }
         let bytes = at_hand.bytes();
         self.bytes += bytes;
         self.accounts.insert(account.into(), AbsentState::Loaded(LoadedDocuments { since, at_hand, bytes }));
         self.loaded.push_back((account.into(), since));
+    }
+
+    /// Returns whether stanzas wait, or would wait, for any account.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.holds > 0 || !self.waiting.is_empty()
     }
 
     /// Forgets all accounts except those whose documents are being loaded.

@@ -27,11 +27,11 @@ use rookery_stream::error::Condition;
 use tracing::warn;
 
 use crate::World;
-use crate::at_hand::{AbsentState, AtHand, KeptDocument, MAX_ABSENT_BYTES, WAITING};
+use crate::at_hand::{AbsentQueue, AbsentState, AtHand, KeptDocument, MAX_ABSENT_BYTES, WAITING};
 use crate::calls::AnyDocument;
 use crate::event::Event;
 use crate::failure::condition;
-use crate::held::Loading;
+use crate::held::{Hold, Loading};
 use crate::module::{Document, PREFIX, Registry, stored_name};
 use crate::passage::{Notes, Traits};
 use crate::session::SessionRef;
@@ -241,7 +241,7 @@ impl World {
     /// Lets a stanza wait behind others for the documents of an account without a session. Returns
     /// `false` if none wait. The account may have a session by now.
     pub(crate) fn is_behind_others(&mut self, packet: &Packet, to: JidRef<'_>, notes: &Notes) -> bool {
-        if self.people.absent.waiting.is_empty() {
+        if !self.people.absent.has_waiting() {
             return false;
         }
         let custody = self.custody();
@@ -251,7 +251,7 @@ impl World {
         if self.people.absent.waiting.take(packet) {
             queue.push_back((packet.clone(), to.to_jid(), notes.clone(), custody));
             self.sight(packet, to, Step::Waits, || {
-                "after others, until the store has returned the account's documents for modules".into()
+                "after others for the account, until the store has answered for these".into()
             });
         } else {
             self.bounce(packet, to, Condition::ResourceConstraint.into());
@@ -303,11 +303,41 @@ impl World {
         });
     }
 
-    fn absent_loaded(&mut self, account: &Jid, at_hand: Result<AtHand, StoreError>) {
-        let Some(AbsentState::Loading(queue)) = self.people.absent.accounts.remove(account.as_str()) else { return };
-        for (packet, ..) in &queue {
-            self.people.absent.waiting.give_back(packet);
+    /// Takes the stanzas that wait for an account without a session, so that further ones don't.
+    fn take_waiting(&mut self, account: &Jid) -> Option<AbsentQueue> {
+        let Some(AbsentState::Loading(queue)) = self.people.absent.accounts.remove(account.as_str()) else {
+            return None;
+        };
+        queue.iter().for_each(|(packet, ..)| self.people.absent.waiting.give_back(packet));
+        Some(queue)
+    }
+
+    /// Delivers stanzas that have waited for an account with this hash.
+    pub(crate) fn deliver_waiting(&mut self, hash: u64, queue: AbsentQueue) {
+        for (packet, to, notes, custody) in queue {
+            self.in_custody(custody, |world| world.deliver(hash, &packet, to.as_ref(), notes));
         }
+    }
+
+    /// Makes stanzas for an account without a session wait behind one for which the store is asked,
+    /// until [`World::deliver_first`]: also when the account has a session in the meantime.
+    pub fn hold_absent(&mut self, account: JidRef<'_>) -> Hold {
+        let absent = &mut self.people.absent;
+        absent.forget(account.bare_str());
+        absent.accounts.entry(account.bare_str().into()).or_insert_with(|| AbsentState::Loading(VecDeque::new()));
+        absent.holds += 1;
+        Hold { account: account.bare().to_jid(), serial: None }
+    }
+
+    /// Ends a claim of [`World::hold_absent`]. Returns the stanzas that have waited.
+    pub(crate) fn end_absence(&mut self, account: &Jid) -> AbsentQueue {
+        debug_assert!(self.people.absent.holds > 0, "a claim is given back once");
+        self.people.absent.holds = self.people.absent.holds.saturating_sub(1);
+        self.take_waiting(account).unwrap_or_default()
+    }
+
+    fn absent_loaded(&mut self, account: &Jid, at_hand: Result<AtHand, StoreError>) {
+        let Some(queue) = self.take_waiting(account) else { return };
         let hash = self.hash(account.as_str());
         match at_hand {
             Ok(at_hand) => {
@@ -315,9 +345,7 @@ impl World {
                 if self.user_named(hash, account.as_str()).is_none() {
                     self.keep_absent(account.as_str(), at_hand);
                 }
-                for (packet, to, notes, custody) in queue {
-                    self.in_custody(custody, |world| world.deliver(hash, &packet, to.as_ref(), notes));
-                }
+                self.deliver_waiting(hash, queue);
             }
             Err(error) => {
                 self.store_failed("loading what modules need of the account", account, &error);

@@ -14,7 +14,8 @@ use crate::share::{Bounds, Share};
 #[must_use]
 pub struct Hold {
     pub(crate) account: Jid,
-    pub(crate) serial: u32,
+    /// The number of the line in which stanzas wait; `None` for an account without a session.
+    pub(crate) serial: Option<u32>,
 }
 
 /// The claim of code that loads an account's documents. It must be given back to

@@ -17,7 +17,7 @@ use crate::share::Share;
 
 impl World {
     /// Makes stanzas for an account that is here wait from now on. Returns `None` if it has no
-    /// session: nothing needs to wait then.
+    /// session, so that only the store's order matters; see also [`World::hold_absent`].
     pub fn hold(&mut self, account: JidRef<'_>) -> Option<Hold> {
         let serial = self.next_serial();
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str())?;
@@ -27,7 +27,7 @@ impl World {
         });
         debug_assert!(held.holders > 0 || held.queue.is_empty(), "nothing waits that nobody holds");
         held.holders += 1;
-        Some(Hold { account: account.bare().to_jid(), serial: held.serial })
+        Some(Hold { account: account.bare().to_jid(), serial: Some(held.serial) })
     }
 
     /// Returns whether stanzas for a user wait.
@@ -40,7 +40,7 @@ impl World {
         let hash = self.hash(hold.account.as_str());
         let held = |world: &Self| world.user_named(hash, hold.account.as_str());
         let Some(user) = held(self).and_then(|user| self.people.users.get_mut(user as usize)) else { return };
-        let Some(waiting) = user.held.as_mut().filter(|held| held.serial == hold.serial) else { return };
+        let Some(waiting) = user.held.as_mut().filter(|held| Some(held.serial) == hold.serial) else { return };
         debug_assert!(waiting.holders > 0, "a claim is given back once");
         waiting.holders -= 1;
         if waiting.holders > 0 {
@@ -65,20 +65,23 @@ impl World {
 
     /// Delivers a stanza that a filter has kept until it had a reply, ahead of the account's
     /// stanzas that have waited for it.
-    pub fn deliver_first(&mut self, hold: Option<Hold>, packet: &Packet, to: JidRef<'_>, notes: Notes) {
+    pub fn deliver_first(&mut self, hold: Hold, packet: &Packet, to: JidRef<'_>, notes: Notes) {
         let hash = self.hash(to.bare_str());
-        if let Some(hold) = hold {
-            let custody = self.custody();
-            let user = self.user_named(hash, to.bare_str()).and_then(|user| self.people.users.get_mut(user as usize));
-            let held = user.and_then(|user| user.held.as_mut()).filter(|held| held.serial == hold.serial);
-            if let Some(held) = held
-                && held.share.take(packet)
-            {
-                held.queue.push_front(HeldStanza { packet: packet.clone(), to: to.to_jid(), notes, custody });
-                return self.release(hold);
-            }
-            self.release(hold);
+        if hold.serial.is_none() {
+            let waiting = self.end_absence(&hold.account);
+            self.deliver(hash, packet, to, notes);
+            return self.deliver_waiting(hash, waiting);
         }
+        let custody = self.custody();
+        let user = self.user_named(hash, to.bare_str()).and_then(|user| self.people.users.get_mut(user as usize));
+        let held = user.and_then(|user| user.held.as_mut()).filter(|held| Some(held.serial) == hold.serial);
+        if let Some(held) = held
+            && held.share.take(packet)
+        {
+            held.queue.push_front(HeldStanza { packet: packet.clone(), to: to.to_jid(), notes, custody });
+            return self.release(hold);
+        }
+        self.release(hold);
         self.deliver(hash, packet, to, notes);
     }
 

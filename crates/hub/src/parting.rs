@@ -142,7 +142,7 @@ impl World {
         let absent = &self.people.absent;
         let waits = |state: &AbsentState| matches!(state, AbsentState::Loading(_));
         let mut accounts = absent.accounts.iter().filter(|(_, state)| waits(state));
-        !absent.waiting.is_empty() && accounts.any(|(account, _)| self.leaves(self.hash(account)))
+        absent.has_waiting() && accounts.any(|(account, _)| self.leaves(self.hash(account)))
     }
 
     /// Packs everything that leaves, and sends it on its way. Returns the links of the sessions

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rookery_store::StoreError;
 use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
-use rookery_testkit::{Config, Server};
+use rookery_testkit::{Config, Security, Server};
 
 use super::{WRITTEN_MS, at, back, enter, ids, kill, room_there};
 
@@ -113,4 +113,36 @@ fn what_is_said_again_under_another_nick_has_the_same_id() {
     let again = again.iter().find(|found| found.child("body", "jabber:client").is_some()).expect("it comes again");
     assert_eq!(again.attr("from"), Some(&*format!("{room}/capulet")));
     assert_eq!(again.child("stanza-id", "urn:xmpp:sid:0").and_then(|found| found.attr("id")), Some(&*first[0]));
+}
+
+/// The recipient has no session, and the database is slow when the archive is asked for the first
+/// message: the second one waits, after however many answers.
+#[test]
+fn nothing_overtakes_a_message_that_comes_again_for_somebody_absent() {
+    for answers in 0..6 {
+        let (held, server) = nodes_with_a_store();
+        let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+        let juliet = server.account(&server.name_at("juliet", 2));
+        let say = |id: &str| format!("<message type='chat' id='{id}' to='{juliet}'><body>{id}</body></message>");
+        server.silence(1);
+        romeo.send(&say("m1"));
+        romeo.pump();
+        server.advance(WRITTEN_MS);
+        held.set_flowing(false);
+        server.bury(1);
+        for _ in 0..answers {
+            held.release_one();
+            server.settle();
+        }
+        held.set_flowing(true);
+        romeo.send(&say("m2"));
+        romeo.pump();
+        held.release_all();
+        server.advance(WRITTEN_MS);
+        let mut client = server.connect_at(0);
+        client.log_in(&juliet, Security::Plain);
+        client.bind("balcony");
+        client.send("<presence/>");
+        assert_eq!(client.bodies(), ["m1", "m2"], "after {answers} answers");
+    }
 }
