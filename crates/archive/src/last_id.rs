@@ -4,12 +4,11 @@
 use rookery_hub::{Memo, World};
 use serde::{Deserialize, Serialize};
 
-use super::id;
-use super::recorder::ArchiveRecorder;
+use super::id::{self, Ids};
 
 /// The last id of the shard that writes the memo.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct LastId(u64);
+pub(super) struct LastId(pub(super) u64);
 
 impl Memo for LastId {
     const NAME: &'static str = "archive last id";
@@ -19,14 +18,14 @@ impl Memo for LastId {
         // An id from a clock that is far ahead is ignored: all archives of this shard would get its
         // times.
         if id::time(self.0) <= world.time() + MOST_AHEAD_MS {
-            world.state_mut::<ArchiveRecorder>().ids_mut().raise(self.0);
+            world.state_mut::<Ids>().raise(self.0);
         }
     }
 }
 
 /// Tells all shards of other nodes the last id of a shard that gives archives away.
 pub(super) fn hand_on(world: &mut World) {
-    let last = world.state_mut::<ArchiveRecorder>().ids_mut().last();
+    let last = world.state::<Ids>().last();
     if last > 0 {
         world.tell_shards_elsewhere(&LastId(last));
     }

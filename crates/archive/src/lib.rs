@@ -132,6 +132,7 @@ impl Module for ArchiveModule {
         hooks.feature(Target::Server, ns::HINTS);
         hooks.document::<Preferences>();
         hooks.state(ArchiveRecorder::default());
+        hooks.state(id::Ids::default());
         hooks.state(noted::KnownIds::default());
         hooks.memo::<noted::NotedId>();
         hooks.handing_on(noted::hand_on);

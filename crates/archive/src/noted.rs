@@ -10,6 +10,8 @@ use rookery_jid::Jid;
 use rookery_xml::ns;
 use serde::{Deserialize, Serialize};
 
+use super::last_id::LastId;
+
 /// The ids that dead nodes had given to messages and that the store may lack.
 #[derive(Debug, Default)]
 pub(super) struct KnownIds {
@@ -40,6 +42,8 @@ impl Memo for NotedId {
     fn open(self, world: &mut World) {
         // This node may die as well before the message is sent again.
         world.note_memo(self.owner.as_str(), self.mark, Some(&self));
+        // Later messages get later ids, also if that node's clock was ahead.
+        LastId(self.id).open(world);
         let known = world.state_mut::<KnownIds>();
         let key = (self.owner, self.mark);
         if known.ids.insert(key.clone(), self.id).is_none() {

@@ -45,7 +45,6 @@ use super::options::RecordOptions;
 /// The messages that a shard has to write into archives, and their counts.
 #[derive(Default)]
 pub struct ArchiveRecorder {
-    ids: Ids,
     keys: Keyed,
     waiting: WaitingGroup,
     /// Bytes that the store has not confirmed.
@@ -165,11 +164,6 @@ impl Day {
 }
 
 impl ArchiveRecorder {
-    /// Returns the source of ids.
-    pub(super) fn ids_mut(&mut self) -> &mut Ids {
-        &mut self.ids
-    }
-
     /// Returns whether this many more bytes of a cause may wait.
     fn has_room(&mut self, cause: u8, bytes: usize) -> bool {
         let all = self.unconfirmed + self.waiting.bytes + bytes;
@@ -252,7 +246,8 @@ pub fn record(world: &mut World, record: ArchiveRecord<'_>) -> Option<String> {
         world.counters.archive_lost += 1;
         return None;
     }
-    let id = record.id.unwrap_or_else(|| archives.ids.next(after_ms));
+    let id = record.id.unwrap_or_else(|| world.state_mut::<Ids>().next(after_ms));
+    let archives = world.state_mut::<ArchiveRecorder>();
     let ArchiveRecord { owner, of, with, contacts_only, stanza, mark, .. } = record;
     let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza, most };
     let heap = archives.keys.hash_one(message.owner.as_str()) as usize % HEAPS;
