@@ -32,7 +32,7 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use crate::clocks::PeerClocks;
-use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter, NEWS, Unposted};
+use crate::courier::{Append, AppendOutcome, ArrivedPart, Courier, CourierLetter, MAIL, NEWS, Unposted};
 use crate::death::Deaths;
 use crate::engine::{RedisConnection, RedisEngine};
 use crate::inbox::InboxReader;
@@ -487,7 +487,7 @@ pub(crate) fn is_broken(error: &RedisError) -> bool {
 /// Returns the number of a kind of letter. New kinds get further numbers, and none is ever reused.
 pub(crate) fn number(kind: MailboxKind) -> u8 {
     match kind {
-        MailboxKind::Mail => 1,
+        MailboxKind::Mail => MAIL,
         MailboxKind::Line => 2,
     }
 }

@@ -43,6 +43,8 @@ use crate::wire::{self, CarriedMail, Malformed, NodeProcess};
 /// The kind of a letter between the loops of two nodes, by which one informs the other that the
 /// rows of the database have changed. Versions that don't know it skip it.
 pub const NEWS: u8 = 3;
+/// The kind of a letter that is mail of a shard's world.
+pub const MAIL: u8 = 1;
 
 /// A letter for a shard of another node. `S` is the share that is kept until it has been handled.
 #[derive(Debug)]
@@ -63,6 +65,9 @@ pub struct CourierLetter<S> {
     /// The share that is kept until it has been handled.
     pub share: Option<S>,
 }
+
+/// A letter that its reader has not handled: the shard that wrote it, its content, and its share.
+pub type ReturnedLetter<S> = (u16, (Vec<u8>, Option<S>));
 
 /// An append to be carried out.
 #[derive(Debug, PartialEq, Eq)]
@@ -427,6 +432,12 @@ fn number_in(letters: &[CarriedMail<'_>], kind: u8) -> Option<u64> {
 }
 
 impl<S> CourierLetter<S> {
+    /// Returns the mail among letters, each with the shard that wrote it.
+    pub fn mail_of_shards(letters: Vec<Self>) -> Vec<ReturnedLetter<S>> {
+        let mail = letters.into_iter().filter(|letter| letter.kind == MAIL);
+        mail.map(|letter| (letter.from, (letter.body, letter.share))).collect()
+    }
+
     fn size(&self) -> usize {
         self.body.len() + OVERHEAD
     }

@@ -304,6 +304,8 @@ impl CarryingLoop {
     }
 
     /// Hands letters back to the shards that wrote them, which send them to the current homes.
+    /// Those of a process that is gone come with the homes that follow it:
+    /// [`CourierLetter::mail_of_shards`].
     pub(crate) fn send_again(&mut self, letters: Vec<CourierLetter<Custody>>) {
         for letter in letters.into_iter().filter(|letter| letter.kind == number(MailboxKind::Mail)) {
             self.outer.door.again(usize::from(letter.from), letter.body, letter.share);

@@ -54,6 +54,10 @@ impl Custody {
     }
 }
 
+/// Mail of a shard in its wire form, which another process has not handled, with its share in
+/// custody.
+pub type ReturnedMail = (Vec<u8>, Option<Custody>);
+
 /// The state that all shares have in common, and the wakeup for the last share to be given up.
 #[derive(Default)]
 pub(crate) struct Charge {

@@ -159,7 +159,7 @@ pub use calls::{Circle, SharedContacts};
 pub use card::{Card, CardError, SessionCard};
 pub use census::Census;
 pub use contact::{ContactOutcome, WantedContact};
-pub use custody::Custody;
+pub use custody::{Custody, ReturnedMail};
 pub use destination::Destination;
 pub use driver::DriverQuestion;
 pub use driver_news::DriverNews;

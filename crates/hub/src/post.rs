@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::World;
 use crate::acting::Whereabouts;
 use crate::calls::CarriedMemo;
-use crate::custody::Custody;
+use crate::custody::{Custody, ReturnedMail};
 use crate::mail::{MAX_BYTES, Mail, MailError, NamedValue, Parcel, ReadMail, VERSION};
 use crate::module::Registry;
 use crate::passage::Notes;
@@ -122,6 +122,19 @@ impl World {
             Mail::Probe { from, to } => world.answer_probes(&from, &to),
             Mail::Question { .. } | Mail::Reply { .. } | Mail::Homes { .. } | Mail::Sent { .. } => {}
         });
+    }
+
+    /// Sends returned mail ahead of the mail for other nodes that waits.
+    pub(crate) fn send_returned(&mut self, returned: Vec<ReturnedMail>) {
+        if returned.is_empty() {
+            return;
+        }
+        let own = self.own_shards();
+        let waiting: Vec<_> = self.out.mail.iter_mut().skip(own).map(std::mem::take).collect();
+        returned.into_iter().for_each(|(bytes, custody)| self.mail_again(&bytes, custody));
+        for (mail, mut waiting) in self.out.mail.iter_mut().skip(own).zip(waiting) {
+            mail.append(&mut waiting);
+        }
     }
 
     /// Takes back mail, in its wire form, that could not be delivered to another node: senders of

@@ -20,7 +20,7 @@ use rookery_observe::Counters;
 use rookery_store::{Background, Stores};
 use rookery_stream::error::StreamError;
 
-use crate::custody::Custody;
+use crate::custody::{Custody, ReturnedMail};
 pub use crate::event::Event;
 use crate::module::Registry;
 pub use crate::parts::Place;
@@ -388,11 +388,14 @@ impl World {
     }
 
     /// Uses other homes from now on. Data whose home is on another node now leaves when all have
-    /// adopted them, see [`World::begin_parting`].
-    pub fn set_view(&mut self, view: Arc<View>) {
+    /// adopted them, see [`World::begin_parting`]. Mail of this shard that gone processes had not
+    /// handled, and its share in custody, goes to the new homes first: it is older than anything
+    /// else for these.
+    pub fn set_view(&mut self, view: Arc<View>, returned: Vec<ReturnedMail>) {
         self.out.mail.resize_with(view.hops().max(self.out.mail.len()), Vec::new);
         let before = std::mem::replace(&mut self.here.view, view);
         self.here.before = before.clone();
+        self.send_returned(returned);
         // Another home may have changed data in the store that is cached here.
         self.people.absent.forget_loaded();
         self.change_homes(&before);

@@ -11,7 +11,7 @@ use rookery_base::lock::lock;
 use rookery_base::{Awaited, Completer, one_shot};
 use rookery_fanout::View;
 use rookery_federation::report::StreamReport;
-use rookery_hub::{Custody, Errand, JournalFields, World};
+use rookery_hub::{Custody, Errand, JournalFields, ReturnedMail, World};
 use rookery_observe::Since;
 
 use crate::census::{CensusDetails, Coverage, LoginCensus, ShardCensus};
@@ -98,10 +98,17 @@ impl Door {
         self.post.send(shard, Envelope::Refused(mail, custody));
     }
 
-    /// Makes all shards use other homes from now on.
-    pub fn set_view(&self, view: &Arc<View>) {
-        for shard in 0..self.post.shards() {
-            self.post.send(shard, Envelope::View(view.clone()));
+    /// Makes all shards use other homes from now on. Mail that the former ones haven't handled goes
+    /// back to the shards that wrote it, which send it again before anything else.
+    pub fn set_view(&self, view: &Arc<View>, returned: Vec<(u16, ReturnedMail)>) {
+        let mut of_shards: Vec<_> = (0..self.post.shards()).map(|_| Vec::new()).collect();
+        for (shard, mail) in returned {
+            if let Some(own) = of_shards.get_mut(usize::from(shard)) {
+                own.push(mail);
+            }
+        }
+        for (shard, returned) in of_shards.into_iter().enumerate() {
+            self.post.send(shard, Envelope::View(view.clone(), returned));
         }
     }
 

@@ -13,7 +13,7 @@ use rookery_federation::Found;
 use rookery_federation::report::StreamReport;
 use rookery_hub::Errand;
 use rookery_hub::mail::Parcel;
-use rookery_hub::{Card, Custody, JournalBatch, JournalFields, JournalLookup};
+use rookery_hub::{Card, Custody, JournalBatch, JournalFields, JournalLookup, ReturnedMail};
 use rookery_hub::{Network, Settings};
 use rookery_observe::Since;
 use rookery_stream::bosh::{AnswerCondition, BoshAnswer, BoshBody, Terms, Waiter, Whose};
@@ -108,8 +108,9 @@ pub enum Envelope<S> {
     Refused(Vec<u8>, Option<Custody>),
     /// Mail of this shard for homes that others have now, with its share in custody.
     Again(Vec<u8>, Option<Custody>),
-    /// Use these homes from now on.
-    View(Arc<View>),
+    /// Use these homes from now on, and send mail of this shard again that the former ones haven't
+    /// handled.
+    View(Arc<View>, Vec<ReturnedMail>),
     /// This process of another node is silent, and may be gone: the node, and the number of the
     /// process.
     Silent(u16, u32),
@@ -218,7 +219,7 @@ impl<S> std::fmt::Debug for Envelope<S> {
             Self::Afar(..) => "Afar",
             Self::Again(..) => "Again",
             Self::Refused(..) => "Refused",
-            Self::View(_) => "View",
+            Self::View(..) => "View",
             Self::Silent(..) => "Silent",
             Self::Departed(..) => "Departed",
             Self::RewriteJournal(_) => "RewriteJournal",

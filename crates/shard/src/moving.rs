@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rookery_fanout::view::SLOTS;
 use rookery_fanout::{Link, View};
-use rookery_hub::{Custody, World};
+use rookery_hub::{Custody, ReturnedMail, World};
 use rookery_jid::Jid;
 
 use crate::connection::{ConnectionStage, ConnectionWire};
@@ -21,11 +21,12 @@ use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
     /// Uses other homes, as soon as the sessions that leave for another node by them have come to
-    /// rest, here and elsewhere.
-    pub(crate) fn set_view(&mut self, view: Arc<View>) {
+    /// rest, here and elsewhere. If mail was returned that the former homes haven't handled, it
+    /// doesn't wait, unless all of these live: see [`Shard::mail_again`].
+    pub(crate) fn set_view(&mut self, view: Arc<View>, returned: Vec<ReturnedMail>) {
         if self.is_stopping() {
             // All sessions leave already.
-            return self.world.set_view(view);
+            return self.world.set_view(view, returned);
         }
         let links = self.world.leaving_by(&view);
         // A login that goes on here would make a session when those that leave are believed to be
@@ -42,7 +43,20 @@ impl<D: Driver> Shard<D> {
         self.moves.coming = Some(view);
         self.world.after(REST_MS + 1, |_| {});
         self.leave(links);
+        if !returned.is_empty() && self.moves.rests_until_ms == 0 {
+            return self.use_coming(returned);
+        }
         self.take_view();
+        returned.into_iter().for_each(|(mail, custody)| self.world.mail_again(&mail, custody));
+    }
+
+    /// Uses the coming homes from now on.
+    fn use_coming(&mut self, returned: Vec<ReturnedMail>) {
+        if let Some(view) = self.moves.coming.take() {
+            self.world.set_view(view, returned);
+            self.let_in();
+            self.follow_soon();
+        }
     }
 
     /// Begins to use the coming homes, if it is time.
@@ -50,18 +64,15 @@ impl<D: Driver> Shard<D> {
         if !self.timing.leaving.is_empty() {
             return false;
         }
-        let Some(view) = self.moves.coming.take() else { return false };
+        let Some(view) = self.moves.coming.clone() else { return false };
         let waits = self.timing.now_ms < self.moves.rests_until_ms;
         if waits && !std::mem::replace(&mut self.moves.told_rest, true) {
             self.world.say_at_rest(&view);
         }
         if waits && !self.world.do_all_rest(&view) {
-            self.moves.coming = Some(view);
             return false;
         }
-        self.world.set_view(view);
-        self.let_in();
-        self.follow_soon();
+        self.use_coming(Vec::new());
         true
     }
 
@@ -71,10 +82,8 @@ impl<D: Driver> Shard<D> {
     /// to rest by them, and the mail was for something that had no home, such as a shard.
     pub(crate) fn mail_again(&mut self, mail: &[u8], custody: Option<Custody>) {
         let do_all_live = self.moves.rests_until_ms > 0;
-        if !do_all_live && let Some(view) = self.moves.coming.take() {
-            self.world.set_view(view);
-            self.let_in();
-            self.follow_soon();
+        if !do_all_live {
+            self.use_coming(Vec::new());
         }
         self.world.mail_again(mail, custody);
     }

@@ -25,8 +25,8 @@ use crate::mailboxes::{MailboxKind, NodeLetter};
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
-    /// Ends a tick that began at `since`: writes to the clients, and sends data for others, if it is
-    /// time.
+    /// Ends a tick that began at `since`: writes to the clients, and sends data for others, if it
+    /// is time.
     pub(crate) fn let_out(&mut self, since: Since) {
         let has_others = self.world.has_journal() || self.world.shards() > self.world.own_shards();
         let is_ending = self.is_stopping() || self.common.post.is_shut();

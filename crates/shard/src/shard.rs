@@ -385,7 +385,7 @@ impl<D: Driver> Shard<D> {
             Envelope::Afar(from, letters, custody) => self.letters_from_afar(from, letters, custody),
             Envelope::Again(bytes, custody) => self.mail_again(&bytes, custody),
             Envelope::Refused(bytes, custody) => self.world.mail_refused(&bytes, custody),
-            Envelope::View(view) => self.set_view(view),
+            Envelope::View(view, returned) => self.set_view(view, returned),
             Envelope::Silent(node, incarnation) => self.silent(node, incarnation),
             Envelope::Departed(node, incarnation) => self.departed(node, incarnation),
             Envelope::RewriteJournal(era) => self.world.rewrite_journal(era),

@@ -360,7 +360,7 @@ impl Server {
         let running = self.0.borrow();
         for shard in (0..running.shards.len()).filter(|shard| shard / running.nodes.shards() == told) {
             let view = running.nodes.view(told, running.life as u32, without);
-            running.nodes.send(shard, Envelope::View(view));
+            running.nodes.send(shard, Envelope::View(view, Vec::new()));
         }
     }
 

@@ -12,6 +12,7 @@ use tracing::{error, info, warn};
 
 use super::{CarryingLoop, SECOND};
 use crate::agreed::AgreedSettings;
+use crate::courier::CourierLetter;
 use crate::leases::Leases;
 use crate::marks::unix_ms;
 use crate::members::{self, NotJoined};
@@ -41,20 +42,19 @@ impl CarryingLoop {
                 let others = self.table.others();
                 self.clocks.keep(|process| others.iter().any(|(_, other)| *other == process));
                 *lock(&self.leases) = Leases::of(&self.table);
-                self.outer.door.set_view(&self.table.view());
-                self.slots = self.table.slots();
                 let others = self.table.others();
+                let mut letters = Vec::new();
                 for (name, process) in &others {
                     info!(node = name, %process, "a node is a member of the cluster");
-                    let letters = self.courier.meet(*process, self.table.shards_of(*process));
-                    self.send_again(letters);
+                    letters.append(&mut self.courier.meet(*process, self.table.shards_of(*process)));
                 }
                 for node in self.courier.nodes() {
                     if !others.iter().any(|(_, process)| process.node == node) {
-                        let letters = self.courier.forget(node);
-                        self.send_again(letters);
+                        letters.append(&mut self.courier.forget(node));
                     }
                 }
+                self.outer.door.set_view(&self.table.view(), CourierLetter::mail_of_shards(letters));
+                self.slots = self.table.slots();
                 self.courier.announce_rows(others.iter().map(|(_, process)| process));
                 if self.table.leaves()
                     && let Some(ends) = &self.outer.ends

@@ -500,18 +500,17 @@ impl Agent {
         self.table.raise_floor(self.clocks.latest(unix_ms), unix_ms);
         let others = self.table.others();
         self.clocks.keep(|process| others.iter().any(|(_, other)| *other == process));
-        self.server.go_by(&self.table.view());
-        self.renew();
+        let mut letters = Vec::new();
         for (_, process) in &others {
-            let letters = self.courier.meet(*process, self.table.shards_of(*process));
-            self.give_back(letters, false);
+            letters.append(&mut self.courier.meet(*process, self.table.shards_of(*process)));
         }
         for node in self.courier.nodes() {
             if !others.iter().any(|(_, process)| process.node == node) {
-                let letters = self.courier.forget(node);
-                self.give_back(letters, false);
+                letters.append(&mut self.courier.forget(node));
             }
         }
+        self.server.go_by(&self.table.view(), CourierLetter::mail_of_shards(letters));
+        self.renew();
         self.courier.announce_rows(others.iter().map(|(_, process)| process));
         if self.table.leaves() && self.end == AgentEnd::Runs {
             self.end = AgentEnd::Leaves(self.now_ms);

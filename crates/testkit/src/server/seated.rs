@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rookery_fanout::{Station, View};
-use rookery_hub::{Custody, JournalFields};
+use rookery_hub::{Custody, JournalFields, ReturnedMail};
 use rookery_shard::{Envelope, MailboxKind};
 
 use super::Server;
@@ -43,10 +43,15 @@ impl Server {
         self.0.borrow().nodes.send(shard, envelope);
     }
 
-    /// Makes all shards use these homes from now on.
-    pub fn go_by(&self, view: &Arc<View>) {
+    /// Makes all shards use these homes from now on, and send mail again that the former ones
+    /// haven't handled, each with the shard that wrote it.
+    pub fn go_by(&self, view: &Arc<View>, returned: Vec<(u16, ReturnedMail)>) {
         let running = self.0.borrow();
-        (0..running.shards.len()).for_each(|shard| running.nodes.send(shard, Envelope::View(view.clone())));
+        let mut of_shards: Vec<_> = running.shards.iter().map(|_| Vec::new()).collect();
+        returned.into_iter().for_each(|(shard, mail)| of_shards[usize::from(shard)].push(mail));
+        for (shard, returned) in of_shards.into_iter().enumerate() {
+            running.nodes.send(shard, Envelope::View(view.clone(), returned));
+        }
     }
 
     /// Informs all shards that a process of another node is silent.
