@@ -23,7 +23,7 @@
 //! - [`time`] is passed in by the driver, [`when`] is the part of an event by which requests are
 //!   merged.
 //! - [`driver`] puts sockets around them, [`cli`] is the command line, [`demo`] starts simulated
-//!   front-ends.
+//!   front-ends; `count` puts numbers into messages for people.
 //!
 //! Facts about the protocols come from public clients and the public ACNET daemon, checked byte by
 //! byte against recordings.
@@ -34,6 +34,7 @@ pub mod blocks;
 pub mod bounds;
 pub mod channel_access;
 pub mod cli;
+mod count;
 pub mod database;
 pub mod demo;
 pub mod drf;

@@ -10,6 +10,7 @@ use clap::Args;
 
 use super::failure::{DpmFailure, list, read};
 use crate::authority::AccessFiles;
+use crate::count::count;
 use crate::demo::Simulated;
 use crate::driver::{CredentialFiles, DaemonBridge, DpmServer, MulticastGroup, ServeSettings, raise_descriptors};
 use crate::grpc::plots::PlotStore;
@@ -164,7 +165,7 @@ impl Serve {
         server.set_authority(authority);
         server.pass_on_to(tasks);
         server.let_scrape(self.metrics_network);
-        println!("DPM serves {devices} devices on {}.", list(&addresses));
+        println!("DPM serves {} on {}.", count(devices, "device"), list(&addresses));
         if let Some(address) = server.grpc_address() {
             println!("It speaks gRPC on {address}.");
         }
@@ -273,7 +274,7 @@ fn reload(dpm: &mut Service, path: &Path, nodes_at: Option<SocketAddr>) {
         dpm.reload(Arc::new(database)).map(|()| devices).map_err(str::to_owned)
     });
     match taken {
-        Ok(devices) => println!("The device database was reloaded: {devices} devices."),
+        Ok(devices) => println!("The device database was reloaded: {}.", count(devices, "device")),
         Err(words) => eprintln!("rookery: the device database was not reloaded, and stays as it was: {words}"),
     }
 }

@@ -107,7 +107,7 @@ impl Reserve {
             let (what, closed) = (self.what, std::mem::take(&mut self.closed));
             let most = descriptors();
             eprintln!(
-                "rookery: {what}: {error}: {closed} connections were closed unserved; this process may have {most} descriptors: \
+                "rookery: {what}: {error}: connections closed unserved: {closed}; this process may have {most} descriptors: \
                  raise the limit (LimitNOFILE= of systemd, or `ulimit -n`)"
             );
         }

@@ -5,6 +5,7 @@
 
 use super::keys::ClientKey;
 use super::{Dpm, Statistics};
+use crate::count::count;
 use crate::stages::ReadingStages;
 use crate::time::Moment;
 
@@ -55,9 +56,11 @@ impl std::fmt::Display for Statistics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ratio = |one: u64, other: u64| if other == 0 { 0.0 } else { one as f64 / other as f64 };
         let Statistics { pool, entries, groups, clients, lists, dropped, variables, connected, circuits, .. } = self;
-        writeln!(f, "clients {clients}, lists {lists}, devices being read {entries} in {groups} requests")?;
+        let groups = count(*groups, "request");
+        writeln!(f, "clients {clients}, lists {lists}, devices being read {entries} in {groups}")?;
         if *variables > 0 {
-            writeln!(f, "process variables {variables}, found {connected} on {circuits} circuits")?;
+            let circuits = count(*circuits, "circuit");
+            writeln!(f, "process variables {variables}, found {connected} on {circuits}")?;
         }
         if self.topics > 0 {
             let (topics, known, brokers) = (self.topics, self.topics_known, self.brokers);
@@ -65,11 +68,11 @@ impl std::fmt::Display for Statistics {
         }
         writeln!(
             f,
-            "asked by clients {}, found running {}, asked of front-ends {} in {} requests: consolidation {:.1}",
+            "asked by clients {}, found running {}, asked of front-ends {} in {}: consolidation {:.1}",
             pool.asked,
             pool.shared,
             pool.devices_requested,
-            pool.requests,
+            count(pool.requests, "request"),
             ratio(pool.asked, pool.devices_requested)
         )?;
         writeln!(

@@ -63,7 +63,7 @@ fn convert(
             continue;
         }
         if cells.len() > columns.len() {
-            let what = format!("there are {} cells and {} columns", cells.len(), columns.len());
+            let what = format!("there are more cells, {}, than columns, {}", cells.len(), columns.len());
             return Err(Mistake { line, field: String::new(), what });
         }
         imported.put(line, of_file.heading());
