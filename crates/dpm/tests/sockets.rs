@@ -1,6 +1,6 @@
 //! Service and simulated front-ends on real sockets.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,16 +21,8 @@ const DEMO: &str = include_str!("../src/database/demo.toml");
 
 #[test]
 fn a_client_reads_a_device_over_the_network() {
-    let read = || Database::read(DEMO).expect("a good file");
-    let stop = Arc::new(AtomicBool::new(false));
-    let front = SimulatorFront::open(LOCAL, Simulator::new(read())).expect("a free port");
-    let database = read().with_nodes_at(front.address().expect("an address"));
-    let settings = ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options: ServiceOptions::default() };
-    let server = DpmServer::open(settings, Arc::new(database)).expect("free ports");
-    let address = server.addresses().expect("an address")[0];
-    let (front_stop, server_stop) = (Arc::clone(&stop), Arc::clone(&stop));
-    let front = thread::spawn(move || front.run(|| front_stop.load(Ordering::Relaxed)));
-    let server = thread::spawn(move || server.run(|_, _| server_stop.load(Ordering::Relaxed)));
+    let service = SocketService::start(ServiceOptions::default());
+    let address = service.address;
 
     // Two clients at once; the second one leaves halfway.
     let (mut client, mut other) = (SocketClient::connect(address), SocketClient::connect(address));
@@ -49,10 +41,7 @@ fn a_client_reads_a_device_over_the_network() {
         }
     }
     assert!(numbers.is_sorted_by(|earlier, later| earlier < later), "{numbers:?}");
-
-    stop.store(true, Ordering::Relaxed);
-    front.join().expect("no panic").expect("no error");
-    server.join().expect("no panic").expect("no error");
+    service.stop();
 }
 
 #[test]
@@ -116,19 +105,10 @@ fn a_dpm_is_found_by_multicast_and_read_by_another_node() {
 
 #[test]
 fn many_clients_get_their_readings_in_order_beside_one_that_takes_none() {
-    let read = || Database::read(DEMO).expect("a good file");
-    let stop = Arc::new(AtomicBool::new(false));
-    let front = SimulatorFront::open(LOCAL, Simulator::new(read())).expect("a free port");
-    let database = read().with_nodes_at(front.address().expect("an address"));
-    let settings = ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options: ServiceOptions::default() };
-    let server = DpmServer::open(settings, Arc::new(database)).expect("free ports");
-    let address = server.addresses().expect("an address")[0];
-    let (front_stop, server_stop) = (Arc::clone(&stop), Arc::clone(&stop));
-    let front = thread::spawn(move || front.run(|| front_stop.load(Ordering::Relaxed)));
-    let server = thread::spawn(move || server.run(|_, _| server_stop.load(Ordering::Relaxed)));
+    let service = SocketService::start(ServiceOptions::default());
 
     // The first client reads arrays, and takes none of them.
-    let mut clients: Vec<_> = (0..=MANY).map(|_| SocketClient::connect(address)).collect();
+    let mut clients: Vec<_> = (0..=MANY).map(|_| SocketClient::connect(service.address)).collect();
     for (number, client) in clients.iter_mut().enumerate() {
         let drf = if number == 0 { "B:ARRAY[]@p,50" } else { "G:COUNTR@p,50" };
         client.ask(AddToList { list_id: client.list_id, ref_id: 5, drf_request: drf.into() }.into());
@@ -143,51 +123,70 @@ fn many_clients_get_their_readings_in_order_beside_one_that_takes_none() {
         }
         assert!(numbers.is_sorted_by(|earlier, later| earlier < later), "{numbers:?}");
     }
-    stop.store(true, Ordering::Relaxed);
-    front.join().expect("no panic").expect("no error");
-    server.join().expect("no panic").expect("no error");
+    service.stop();
 }
 
 #[test]
 fn a_client_that_takes_nothing_is_closed() {
-    let read = || Database::read(DEMO).expect("a good file");
-    let stop = Arc::new(AtomicBool::new(false));
-    let front = SimulatorFront::open(LOCAL, Simulator::new(read())).expect("a free port");
-    let database = read().with_nodes_at(front.address().expect("an address"));
-    let options = ServiceOptions { stuck: 300, ..ServiceOptions::default() };
-    let server =
-        DpmServer::open(ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options }, Arc::new(database));
-    let server = server.expect("free ports");
-    let address = server.addresses().expect("an address")[0];
-    let connected = Arc::new(AtomicUsize::new(0));
-    let (front_stop, server_stop, told) = (Arc::clone(&stop), Arc::clone(&stop), Arc::clone(&connected));
-    let front = thread::spawn(move || front.run(|| front_stop.load(Ordering::Relaxed)));
-    let server = thread::spawn(move || {
-        server.run(|dpm, _| {
-            told.store(dpm.statistics().clients, Ordering::Relaxed);
-            server_stop.load(Ordering::Relaxed)
-        })
-    });
-    let wait_for = |clients| {
-        while connected.load(Ordering::Relaxed) != clients {
-            thread::sleep(Duration::from_millis(10));
-        }
-    };
+    let service = SocketService::start(ServiceOptions { stuck: 300, ..ServiceOptions::default() });
+    let address = service.address;
     let (mut stuck, mut quiet) = (SocketClient::connect(address), SocketClient::connect(address));
     for ref_id in 0..2000 {
         let drf_request = format!("B:ARRAY[]@p,{}", 50 + ref_id % 5);
         stuck.ask(AddToList { list_id: stuck.list_id, ref_id, drf_request }.into());
     }
-    wait_for(2);
+    service.wait_for(2);
     stuck.ask(StartList { list_id: stuck.list_id, model: None }.into());
     // Only this one: a client that awaits nothing may be silent.
-    wait_for(1);
+    service.wait_for(1);
     quiet.ask(AddToList { list_id: quiet.list_id, ref_id: 5, drf_request: "G:COUNTR@I".into() }.into());
     quiet.ask(StartList { list_id: quiet.list_id, model: None }.into());
     assert!(matches!(quiet.next(), Reply::DeviceInfo(info) if info.name == "G:COUNTR"));
-    stop.store(true, Ordering::Relaxed);
-    front.join().expect("no panic").expect("no error");
-    server.join().expect("no panic").expect("no error");
+    service.stop();
+}
+
+/// A service that reads simulated front-ends, each in a thread.
+struct SocketService {
+    address: SocketAddr,
+    /// The number of clients, as the service counts them in each turn.
+    connected: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+    threads: [thread::JoinHandle<io::Result<()>>; 2],
+}
+
+impl SocketService {
+    fn start(options: ServiceOptions) -> Self {
+        let read = || Database::read(DEMO).expect("a good file");
+        let front = SimulatorFront::open(LOCAL, Simulator::new(read())).expect("a free port");
+        let database = read().with_nodes_at(front.address().expect("an address"));
+        let settings = ServeSettings { clients: vec![LOCAL], front_ends: LOCAL, options };
+        let server = DpmServer::open(settings, Arc::new(database)).expect("free ports");
+        let address = server.addresses().expect("an address")[0];
+        let (connected, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (front_stop, server_stop, told) = (Arc::clone(&stop), Arc::clone(&stop), Arc::clone(&connected));
+        let front = thread::spawn(move || front.run(|| front_stop.load(Ordering::Relaxed)));
+        let server = thread::spawn(move || {
+            server.run(|dpm, _| {
+                told.store(dpm.statistics().clients, Ordering::Relaxed);
+                server_stop.load(Ordering::Relaxed)
+            })
+        });
+        Self { address, connected, stop, threads: [front, server] }
+    }
+
+    /// Waits until the service has this number of clients.
+    fn wait_for(&self, clients: usize) {
+        while self.connected.load(Ordering::Relaxed) != clients {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().expect("no panic").expect("no error");
+        }
+    }
 }
 
 struct SocketClient {
