@@ -27,20 +27,23 @@ pub struct DaemonTask {
     waiting: VecDeque<(Vec<u8>, SentCommand)>,
     /// Commands without an acknowledgement.
     sent: VecDeque<SentCommand>,
-    /// Our requests, by task and message.
-    requests: HashMap<(u16, u16), OwnRequest, ahash::RandomState>,
-    /// The task and message of our requests, by the daemon's numbers.
-    numbers: HashMap<u16, (u16, u16), ahash::RandomState>,
+    /// Our requests.
+    requests: HashMap<RequestKey, OwnRequest, ahash::RandomState>,
+    /// Our requests, by the daemon's numbers.
+    numbers: HashMap<u16, RequestKey, ahash::RandomState>,
     /// The daemon's numbers for replies, by the client's node, task and message.
     replies: HashMap<(u16, u16, u16), u16, ahash::RandomState>,
     /// Packets for this node, in the form for the network.
     packets: Vec<Vec<u8>>,
 }
 
+/// The node that is asked, and the task and message of the request on ours: different nodes may be
+/// asked under the same number, as they are for signs of life.
+type RequestKey = (u16, u16, u16);
+
 /// A request of ours.
 #[derive(Debug)]
 struct OwnRequest {
-    server: u16,
     task: Rad50,
     /// The command that makes it.
     command: Vec<u8>,
@@ -53,8 +56,8 @@ struct OwnRequest {
 enum SentCommand {
     /// One whose acknowledgement says nothing.
     Anything,
-    /// A request, by task and message, which gets its number.
-    Request((u16, u16)),
+    /// A request, which gets its number.
+    Request(RequestKey),
 }
 
 impl DaemonTask {
@@ -87,14 +90,15 @@ impl DaemonTask {
             }
             PacketKind::Request | PacketKind::MultipleRequest => {
                 // A request that is repeated takes the place of the earlier one.
-                self.cancel((task_id, message));
+                let key = (server, task_id, message);
+                self.cancel(key);
                 let flags = u16::from(kind == PacketKind::MultipleRequest);
                 let head = [&task.0.to_be_bytes()[..], &server.to_be_bytes(), &flags.to_be_bytes()].concat();
                 let command = command(self.handle, REQUEST, &[&head, &LONGEST.to_be_bytes(), packet.body]);
-                self.waiting.push_back((command.clone(), SentCommand::Request((task_id, message))));
-                self.requests.insert((task_id, message), OwnRequest { server, task, command, number: None });
+                self.waiting.push_back((command.clone(), SentCommand::Request(key)));
+                self.requests.insert(key, OwnRequest { task, command, number: None });
             }
-            PacketKind::Cancel => self.cancel((task_id, message)),
+            PacketKind::Cancel => self.cancel((server, task_id, message)),
             PacketKind::Reply | PacketKind::ReplyWithMore => {
                 let key = (client, task_id, message);
                 let Some(reply) = self.replies.get(&key).copied() else { return };
@@ -114,15 +118,16 @@ impl DaemonTask {
             let header = packet.header;
             match header.kind {
                 PacketKind::Reply | PacketKind::ReplyWithMore => {
-                    let Some((task_id, message)) = self.numbers.get(&header.message).copied() else { continue };
+                    let Some(key) = self.numbers.get(&header.message).copied() else { continue };
                     // Silence is judged by the pool; the daemon only says that it still waits.
                     if header.status == Status::PEND {
                         continue;
                     }
                     if header.kind == PacketKind::Reply {
                         self.numbers.remove(&header.message);
-                        self.requests.remove(&(task_id, message));
+                        self.requests.remove(&key);
                     }
+                    let (_, task_id, message) = key;
                     let header = AcnetHeader { client: self.address, task_id, message, ..header };
                     self.packets.push(header.datagram(packet.body));
                 }
@@ -180,8 +185,9 @@ impl DaemonTask {
     }
 
     /// Answers a request with the status by which the daemon refuses it.
-    fn refuse(&mut self, (task_id, message): (u16, u16), status: Status) {
-        let Some(OwnRequest { server, task, .. }) = self.requests.remove(&(task_id, message)) else { return };
+    fn refuse(&mut self, key: RequestKey, status: Status) {
+        let Some(OwnRequest { task, .. }) = self.requests.remove(&key) else { return };
+        let (server, task_id, message) = key;
         let (kind, client) = (PacketKind::Reply, self.address);
         let refusal = AcnetHeader { kind, status, server, client, task, task_id, message };
         self.packets.push(refusal.datagram(&[]));
@@ -217,7 +223,7 @@ impl DaemonTask {
         std::mem::take(&mut self.packets)
     }
 
-    fn cancel(&mut self, key: (u16, u16)) {
+    fn cancel(&mut self, key: RequestKey) {
         // A request without a number is cancelled when its acknowledgement comes.
         if let Some(number) = self.requests.remove(&key).and_then(|own| own.number) {
             self.numbers.remove(&number);
@@ -335,6 +341,23 @@ mod tests {
         daemon.acknowledge(&[0, 2, 0, 0, 0x60, 0x02]);
         let again = send(&mut daemon, header(PacketKind::Request, 8), &[]);
         assert_eq!((again.len(), &again[0]), (2, &command_of(CANCEL, &[0x60, 0x02])));
+    }
+
+    #[test]
+    fn nodes_are_asked_under_the_same_number() {
+        let mut daemon = DaemonTask::new(DPMD, HERE);
+        let nodes = [THERE, THERE + 1];
+        for server in nodes {
+            let sent = send(&mut daemon, AcnetHeader { server, ..header(PacketKind::Request, 1) }, &[0, 0]);
+            assert_eq!(sent.len(), 1, "nothing was cancelled");
+        }
+        daemon.acknowledge(&[0, 2, 0, 0, 0x60, 0x01]);
+        daemon.acknowledge(&[0, 2, 0, 0, 0x60, 0x02]);
+        for (server, number) in nodes.into_iter().zip(0x6001..) {
+            let reply = AcnetHeader { server, message: number, ..header(PacketKind::Reply, 0) };
+            let expected = AcnetHeader { server, ..header(PacketKind::Reply, 1) };
+            assert_eq!(deliver(&mut daemon, reply, &[0, 0]), [(expected, vec![0, 0])]);
+        }
     }
 
     #[test]
