@@ -106,14 +106,15 @@ impl Opened {
             false => None,
         };
         let beside = config.acnetd.map(beside).transpose()?;
-        let nodes_at = simulated.as_ref().map(Simulated::address).or(beside.as_ref().map(|(_, address)| *address));
+        let acnetd = beside.as_ref().map(|(_, address)| *address);
+        let nodes_at = simulated.as_ref().map(Simulated::address).or(acnetd);
         if let Some(address) = nodes_at {
             database = database.with_nodes_at(address);
         }
         let database = Arc::new(database);
         let own = beside.as_ref().map(|(bridge, _)| (bridge.name(), bridge.node()));
         let (name, address) = own.unwrap_or((config.name, config.node));
-        let options = ServiceOptions { name, address, once: config.answer_within, ..ServiceOptions::default() };
+        let options = ServiceOptions { name, address, acnetd, once: config.answer_within, ..ServiceOptions::default() };
         let front_ends = front_ends(config);
         let settings = ServeSettings { clients: config.listen.clone(), front_ends, options };
         let mut server = DpmServer::open(settings, database.clone()).map_err(|NotOpened { address, error }| {

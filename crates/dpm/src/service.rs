@@ -281,22 +281,20 @@ impl Dpm {
             let begun = self.pool.stages().begin();
             let header = packet.header;
             let is_reply = matches!(header.kind, PacketKind::Reply | PacketKind::ReplyWithMore);
-            // The node that answers is the server of the exchange. Several nodes may share an
-            // address.
+            // The node that answers is the server of the exchange.
             let theirs = if is_reply { header.server } else { header.client };
-            let nodes = self.database.nodes();
-            let is_it =
-                |node: &DeviceNode| node.acnet().is_some_and(|node| node.socket == from && node.address == theirs);
-            let Some(node) = nodes.iter().position(is_it) else { continue };
+            let Some(node) = self.number_of_node(from, theirs) else { continue };
             self.traffic.came(header.kind);
             self.hear_node(node, now);
             match header.task_id {
                 _ if !is_reply => self.answer_node(node, packet, now),
+                // An answer to a ping: it only shows that the node is alive.
+                remote::TASK_ID => {}
+                // Nothing else is asked of nodes that the database doesn't have.
+                _ if node >= node::FOREIGN => {}
                 setting::TASK_ID => self.setter.take(node, &header, packet.body, now),
                 plot::TASK_ID => self.plots.take(node, packet, now, &mut self.outlets),
                 pass::TASK_ID => self.take_passed(node, packet, now),
-                // An answer to a ping: it only shows that the node is alive.
-                remote::TASK_ID => {}
                 _ => self.pool.take((node, packet), now, begun, &mut self.outlets),
             }
         }
@@ -363,7 +361,7 @@ impl Dpm {
         let out = out.chain(self.passing.flush());
         out.filter_map(|(node, datagram)| {
             self.traffic.goes(&datagram);
-            Some((nodes.get(node)?.acnet()?.socket, datagram))
+            Some((node::network_node(nodes, &self.options, node)?.socket, datagram))
         })
     }
 

@@ -120,7 +120,8 @@ impl Serve {
             .map(|name| read_passed_task(name).map_err(|what| DpmFailure::new(format!("--pass-on: {name:?}: {what}"))));
         let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
         let front_ends = network.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 6801)));
-        let options = ServiceOptions { name, address, once: self.answer_within, ..ServiceOptions::default() };
+        let acnetd = bridge.as_ref().map(|(_, address)| *address);
+        let options = ServiceOptions { name, address, acnetd, once: self.answer_within, ..ServiceOptions::default() };
         let settings = ServeSettings { clients: self.listen.clone(), front_ends, options };
         let devices = database.devices().len();
         let (authority, words) = self.access.open().map_err(|words| DpmFailure { words, code: ExitCode::from(78) })?;
@@ -150,7 +151,6 @@ impl Serve {
                 .map_err(|error| DpmFailure::new(format!("--channel-access {listen}: {error}")))?,
             None => server,
         };
-        let nodes_at = bridge.as_ref().map(|(_, address)| *address);
         let failed = |error: std::io::Error| DpmFailure::new(format!("--acnetd: {error}"));
         let _bridge = match bridge {
             Some((bridge, _)) => Some(bridge.start(server.network_address().map_err(failed)?).map_err(failed)?),
@@ -201,7 +201,7 @@ impl Serve {
             }
             if hangup.swap(false, Ordering::Relaxed) {
                 if let Some(path) = &path {
-                    reload(dpm, path, nodes_at);
+                    reload(dpm, path, acnetd);
                     is_new = true;
                 }
                 match access.roles() {

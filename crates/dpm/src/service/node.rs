@@ -3,30 +3,42 @@
 //! and refuses requests to unknown tasks.
 //!
 //! Replies go only to nodes of the database, at the addresses that it gives, so that this node
-//! can't be made to write to other machines.
+//! can't be made to write to other machines. Beside an acnetd, they go to any node: acnetd has the
+//! table of nodes, and sends them.
 
-use super::Dpm;
+use std::net::SocketAddr;
+
 use super::keys::TASK;
 use super::traffic::Traffic;
+use super::{Dpm, ServiceOptions};
 use crate::acnet::{ACNET, AcnetHeader, AcnetPacket, MULTICAST_NODE, PacketKind, SCALE, SYNC};
-use crate::database::DeviceNode;
+use crate::database::{AcnetNode, DeviceNode, Protocol};
 use crate::rad50::Rad50;
 use crate::status::Status;
 use crate::time::Moment;
 
 impl Dpm {
+    /// Returns the number of the node with an address whose packets come from a socket. The service
+    /// replies to it by this number.
+    pub(super) fn number_of_node(&self, from: SocketAddr, address: u16) -> Option<usize> {
+        // Several nodes may share a socket.
+        let is_it = |node: &DeviceNode| node.acnet().is_some_and(|node| node.socket == from && node.address == address);
+        let known = self.database.nodes().iter().position(is_it);
+        known.or_else(|| (self.options.acnetd == Some(from)).then_some(FOREIGN + usize::from(address)))
+    }
+
+    /// Returns the node with a number, which the database need not have beside an acnetd.
+    pub(super) fn network_node(&self, number: usize) -> Option<AcnetNode> {
+        network_node(self.database.nodes(), &self.options, number)
+    }
+
     /// Answers a request that came from the node of a number, over the network.
     pub(super) fn answer_node(&mut self, node: usize, packet: AcnetPacket<'_>, now: Moment) {
         let header = packet.header;
         let is_request = matches!(header.kind, PacketKind::Request | PacketKind::MultipleRequest);
         let has_lists = header.task == TASK || header.task == SYNC;
         let is_for_dpm = has_lists && (is_request || header.kind == PacketKind::Cancel);
-        let is_known = self
-            .database
-            .nodes()
-            .get(node)
-            .and_then(DeviceNode::acnet)
-            .is_some_and(|node| node.address == header.client);
+        let is_known = self.network_node(node).is_some_and(|node| node.address == header.client);
         if !is_known || !(is_request || is_for_dpm) {
             return;
         }
@@ -102,6 +114,14 @@ impl Dpm {
     }
 }
 
+/// Returns the node with a number.
+pub(super) fn network_node(nodes: &[DeviceNode], options: &ServiceOptions, number: usize) -> Option<AcnetNode> {
+    let Some(address) = number.checked_sub(FOREIGN) else { return nodes.get(number)?.acnet() };
+    let (address, socket) = (u16::try_from(address).ok()?, options.acnetd?);
+    // Nothing is read from it.
+    Some(AcnetNode { address, socket, protocol: Protocol::Retdat })
+}
+
 fn task_name(number: u16) -> (Status, Vec<u8>) {
     match TASKS.get(usize::from(number)) {
         Some(task) => (Status::SUCCESS, task.0.to_le_bytes().to_vec()),
@@ -109,6 +129,8 @@ fn task_name(number: u16) -> (Status, Vec<u8>) {
     }
 }
 
+/// The number of a node that the database doesn't have is this, and its address.
+pub(super) const FOREIGN: usize = usize::MAX - u16::MAX as usize;
 /// Our tasks by number.
 pub(super) const TASKS: [Rad50; 4] = [ACNET, TASK, SCALE, SYNC];
 /// The versions of the protocol, of the daemon and of its interface, as reported by the daemon

@@ -1,5 +1,7 @@
 //! Choices of the operator: our identity, and the limits of clients.
 
+use std::net::SocketAddr;
+
 use crate::rad50::Rad50;
 
 /// The name of our node, and the limits of clients.
@@ -9,6 +11,9 @@ pub struct ServiceOptions {
     pub name: Rad50,
     /// Its trunk and node number.
     pub address: u16,
+    /// The address of the acnetd by way of which we are on the network, if there is one. It knows
+    /// all nodes, so those that the database doesn't have may be clients, too.
+    pub acnetd: Option<SocketAddr>,
     /// Bytes that may wait for a client before readings are dropped.
     pub queue: usize,
     /// Bytes that may wait for all clients of an address with more than 64 KiB each.
@@ -94,6 +99,7 @@ impl ServiceOptions {
     pub const USUAL: Self = Self {
         name: Rad50::literal(b"DPM06"),
         address: 0x0ad6,
+        acnetd: None,
         queue: 4 << 20,
         queue_of_address: 64 << 20,
         queue_of_all: 256 << 20,

@@ -14,10 +14,10 @@
 use super::client::{DpmClient, Speaks};
 use super::keys::ClientKey;
 use super::remotes::RemoteTask;
-use super::share::network;
+use super::share::{network, node_as_address};
 use super::{Dpm, packets};
 use crate::acnet::{ACNET, AcnetHeader, AcnetPacket, MULTICAST_NODE, PacketKind, SYNC, packet};
-use crate::database::DeviceNode;
+use crate::database::AcnetNode;
 use crate::sdd::request::Request;
 use crate::sdd::{SddMessage, reply};
 use crate::status::Status;
@@ -81,12 +81,15 @@ impl Dpm {
         if let Some(client) = self.remotes.by_task.get(&(node, task_id)) {
             return Ok(*client);
         }
-        let socket = self.database.nodes().get(node).and_then(DeviceNode::acnet).ok_or(Status::NO_NODE)?.socket;
+        let AcnetNode { address, socket, .. } = self.network_node(node).ok_or(Status::NO_NODE)?;
         let of_node = self.remotes.by_task.range((node, 0)..=(node, u16::MAX)).count();
         if of_node >= MOST_TASKS || self.outlets.clients.len() >= self.options.clients {
             return Err(Status::BUSY);
         }
-        let mut client = DpmClient::new(None, Some(network(socket.ip())));
+        // All nodes beside an acnetd have its address, and none of them takes the shares of others.
+        let is_shared = self.options.acnetd == Some(socket);
+        let counts_for = if is_shared { node_as_address(address) } else { network(socket.ip()) };
+        let mut client = DpmClient::new(None, Some(counts_for));
         client.calls_from = Some(socket);
         client.speaks = Speaks::Node(RemoteTask { node, task_id });
         let client = self.outlets.clients.insert(client);
@@ -168,7 +171,7 @@ impl Dpm {
                 for ((_, task_id), client) in clients.map(|(task, client)| (*task, *client)).collect::<Vec<_>>() {
                     self.forget_remote(RemoteTask { node, task_id }, client);
                 }
-            } else if let Some(acnet) = self.database.nodes().get(node).and_then(DeviceNode::acnet) {
+            } else if let Some(acnet) = self.network_node(node) {
                 let ping = AcnetHeader {
                     kind: PacketKind::Request,
                     status: Status::SUCCESS,

@@ -89,6 +89,15 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
+/// Returns an address by which the clients on a node are counted. No client over IP has it, since
+/// [`network`] keeps nothing of the half in which the node's number is.
+pub(super) fn node_as_address(node: u16) -> IpAddr {
+    Ipv6Addr::new(DISCARDED, 0, 0, 0, 1, 0, 0, node).into()
+}
+
+/// The beginning of addresses to which nothing is ever sent (RFC 6666).
+const DISCARDED: u16 = 0x0100;
+
 impl ServiceOptions {
     /// Returns the amounts of something that a client and an address may have.
     fn most(&self, good: Good) -> (usize, usize) {

@@ -16,6 +16,8 @@ const STREAM: u16 = 0x6001;
 const OTHER: u16 = 0x6002;
 const EVERYBODY: u16 = 0x00ff;
 const HERE: u16 = 0x0ad6;
+/// A node that the database doesn't have.
+const UNLISTED: u16 = 0x0a06;
 
 #[test]
 fn a_dpm_is_found_by_those_who_ask_everyone() {
@@ -146,6 +148,77 @@ fn strangers_cannot_become_clients() {
     world.pass(0);
     assert_eq!(world.datagrams.len(), 0);
     assert_eq!(world.statistics().remotes, 0);
+}
+
+#[test]
+fn beside_an_acnetd_any_of_its_nodes_may_be_a_client() {
+    let options = ServiceOptions { acnetd: Some(front_end_address()), requests_of_address: 10, ..Default::default() };
+    let mut world = ServiceWorld::with(DEMO, options);
+    let search = AcnetHeader { client: UNLISTED, ..request(EVERYBODY, PacketKind::Request, OTHER) };
+    say(&mut world, &search, &ServiceDiscovery {}.into());
+    let found = messages(&mut world);
+    assert!(matches!(found.as_slice(), [(header, Reply::ServiceDiscovery(_))] if header.client == UNLISTED));
+
+    // Each node has shares of its own, though all have the same address.
+    for client in [UNLISTED, UNLISTED + 1] {
+        let to_us = |kind, message| AcnetHeader { client, ..request(HERE, kind, message) };
+        say(&mut world, &to_us(PacketKind::MultipleRequest, STREAM), &OpenList { location: None }.into());
+        let said = messages(&mut world);
+        let [(_, Reply::OpenList(opened))] = &said[..] else { panic!("no list: {said:?}") };
+        let list_id = opened.list_id;
+        for ref_id in 1..=10 {
+            let add = AddToList { list_id, ref_id, drf_request: format!("G:COUNTR@p,{ref_id}000") };
+            say(&mut world, &to_us(PacketKind::Request, OTHER), &add.into());
+        }
+        say(&mut world, &to_us(PacketKind::Request, OTHER), &StartList { list_id, model: None }.into());
+        let said: Vec<Reply> = messages(&mut world).into_iter().map(|(_, reply)| reply).collect();
+        let refused = |reply: &&Reply| matches!(reply, Reply::Status(_));
+        assert_eq!(said.iter().find(refused), None);
+    }
+    world.pass(5000);
+    let said = messages(&mut world);
+    let readings = |node| said.iter().filter(|(header, _)| header.client == node).count();
+    assert!(readings(UNLISTED) > 5 && readings(UNLISTED) == readings(UNLISTED + 1), "{said:?}");
+
+    // Nobody answers for these nodes, so they count as gone.
+    world.pass(120_000);
+    assert_eq!((world.statistics().remotes, world.statistics().lists), (0, 0));
+}
+
+#[test]
+fn an_unlisted_node_that_answers_pings_keeps_its_lists() {
+    let options = ServiceOptions { acnetd: Some(front_end_address()), ..Default::default() };
+    let mut world = ServiceWorld::with(DEMO, options);
+    let stream = AcnetHeader { client: UNLISTED, ..request(HERE, PacketKind::MultipleRequest, STREAM) };
+    say(&mut world, &stream, &OpenList { location: None }.into());
+    for _ in 0..12 {
+        world.datagrams.clear();
+        world.pass(10_000);
+        let now = world.moment();
+        for ping in pings(&world.datagrams) {
+            let reply = AcnetHeader { kind: PacketKind::Reply, ..ping };
+            world.dpm.datagram(front_end_address(), &mut reply.datagram(&[0, 0]), now);
+        }
+    }
+    assert_eq!(world.statistics().remotes, 1);
+    // A reply that nobody waits for is no harm.
+    let stray = AcnetHeader { server: UNLISTED, client: HERE, ..request(HERE, PacketKind::Reply, 1) };
+    for task_id in 0..8 {
+        let now = world.moment();
+        world.dpm.datagram(front_end_address(), &mut AcnetHeader { task_id, ..stray }.datagram(&[1, 2]), now);
+    }
+    world.pass(0);
+}
+
+/// Returns the pings of the unlisted node.
+fn pings(datagrams: &[Vec<u8>]) -> Vec<AcnetHeader> {
+    let headers = |datagram: &Vec<u8>| {
+        let mut datagram = datagram.clone();
+        packet::swap(&mut datagram);
+        packet::packets(&datagram).map(|packet| packet.header).collect::<Vec<_>>()
+    };
+    let is_ping = |header: &AcnetHeader| header.kind == PacketKind::Request && header.server == UNLISTED;
+    datagrams.iter().flat_map(headers).filter(is_ping).collect()
 }
 
 fn open(world: &mut ServiceWorld, stream: u16) -> i32 {
