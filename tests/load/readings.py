@@ -14,10 +14,16 @@ and a few of the clients, in whole milliseconds. Those few have a process of the
 don't wait for the others to be read. The others are read every `--rest` milliseconds: if each write
 woke the process that reads them, it would take a core of its own. All processes share the machine's
 cores; a process that only sleeps shows how late they let it wake.
+
+Afterwards, a process that does nothing else writes as many bytes to the same clients, due at the
+same moments as the answers of the front-ends. In each round it writes to every client what is due
+by then, so its delays are those of the kernel's work and of the clients on this machine.
 """
 
 import argparse
 import contextlib
+import itertools
+import math
 import multiprocessing
 import os
 import re
@@ -52,7 +58,7 @@ def main():
         host, port = line.rstrip(".").rsplit(" ", 1)[1].split(":")
         print(f"started within {time.monotonic() - begun:.1f} s: {line}", flush=True)
         stack.enter_context(_others((host, int(port)), options))
-        drain = Drain((host, int(port)), options, range(0, options.clients, options.clients // OBSERVERS))
+        drain = Drain((host, int(port)), options, _observers(options))
         drain.connect()
         time.sleep(options.warm_up)
         before, cpu, start = _counters(host, port), _cpu(service), time.monotonic()
@@ -62,6 +68,7 @@ def main():
         after, spent, elapsed = _counters(host, port), _cpu(service) - cpu, time.monotonic() - start
         drain.stop()
         _tell(options, before, after, spent, elapsed, drain, woken, _memory(service))
+    _write_bare(options, drain.bytes // max(drain.readings, 1))
 
 
 def _tell(options, before, after, spent, elapsed, drain, woken, memory):
@@ -71,14 +78,115 @@ def _tell(options, before, after, spent, elapsed, drain, woken, memory):
     # The service writes to a client at most once per datagram of a front-end.
     per_write = max(drain.readings / max(drain.reads, 1), 1)
     bare = _bare(options.clients, int(bytes_of_reading * per_write)) / per_write
-    late = sorted(drain.late)
-    of_all = lambda sample, part: sample[min(int(len(sample) * part), len(sample) - 1)] if sample else None
-    share = lambda part: of_all(late, part)
     print(f"delivered {delivered / elapsed:.0f} readings/s of {readings / elapsed:.0f} readings/s from front-ends; dropped {of('dropped_total'):.0f}, unanswered {of('timeouts_total'):.0f}")
     print(f"CPU {spent * 1e6 / delivered:.3f} µs/reading ({100 * spent / elapsed:.0f} % of a core, user and system); bare writes {bare:.3f} µs/reading, {bytes_of_reading:.0f} bytes each, {per_write:.0f} a write")
-    print(f"late by p50 {share(0.5)} ms, p99 {share(0.99)} ms, most {late[-1] if late else None} ms ({len(late)} readings of {OBSERVERS} clients)")
-    print(f"a sleeping process wakes late by p50 {of_all(woken, 0.5):.1f} ms, p99 {of_all(woken, 0.99):.1f} ms, most {woken[-1]:.1f} ms")
+    print(_delays(drain))
+    print(f"a sleeping process wakes late by p50 {_of_all(woken, 0.5):.1f} ms, p99 {_of_all(woken, 0.99):.1f} ms, most {woken[-1]:.1f} ms")
     print(f"memory {memory} MiB; load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+
+
+def _delays(drain):
+    late = sorted(drain.late)
+    return f"late by p50 {_of_all(late, 0.5)} ms, p99 {_of_all(late, 0.99)} ms, most {_of_all(late, 1)} ms ({len(late)} readings of {OBSERVERS} clients)"
+
+
+def _of_all(sample, part):
+    """Returns the value that this part of a sorted sample doesn't exceed."""
+    return sample[min(int(len(sample) * part), len(sample) - 1)] if sample else None
+
+
+def _write_bare(options, size):
+    """Measures the delays of readings of so many bytes that nothing but a loop of writes makes."""
+    with socket.create_server(("127.0.0.1", 0), backlog=options.clients) as listener:
+        writer = BareWriter(listener, options, size)
+        process = multiprocessing.Process(target=writer.run)
+        process.start()
+        with contextlib.ExitStack() as stack:
+            stack.callback(process.terminate)
+            stack.enter_context(_others(listener.getsockname(), options, greets=False))
+            drain = Drain(listener.getsockname(), options, _observers(options), greets=False)
+            drain.connect()
+            time.sleep(options.warm_up)
+            before, cpu, start = writer.written.value, _cpu(process.pid), time.monotonic()
+            drain.observe(True)
+            time.sleep(options.seconds)
+            drain.observe(False)
+            spent, elapsed = _cpu(process.pid) - cpu, time.monotonic() - start
+            writes = writer.written.value - before
+            drain.stop()
+    due = options.clients * options.each * 1000 / options.period
+    print(f"a process that only writes: {_delays(drain)}; {due * elapsed / max(writes, 1):.1f} readings a write, {100 * spent / elapsed:.0f} % of a core")
+
+
+class BareWriter:
+    """Writes to all clients what the front-ends' answers have for them, when they would answer."""
+
+    def __init__(self, listener, options, size):
+        self.listener, self.options, self.size = listener, options, size
+        self.written, self._orders = multiprocessing.Value("Q", 0, lock=False), {}
+
+    def run(self):
+        options, clients = self.options, {}
+        for _ in range(options.clients):
+            client, _ = self.listener.accept()
+            # As the service does: otherwise a write may leave its bytes to a later one.
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            clients[int.from_bytes(client.recv(4, socket.MSG_WAITALL), "big")] = client
+        observers, parts = set(_observers(options)), []
+        for number, client in sorted(clients.items()):
+            first = _first(number, options)
+            parts.append((number, client, self._pattern(first), first if number in observers else None))
+        done, begun, blank = dict.fromkeys(clients, 0), time.time() * 1000, memoryview(bytes(self.size * options.each * 10))
+        while any(count < math.inf for count in done.values()):
+            writes = 0
+            for number, client, pattern, first in parts:
+                periods, within = divmod(time.time() * 1000 - begun, options.period)
+                answers = min(int(within * options.front_ends / options.spread) + 1, options.front_ends) if options.spread else options.front_ends
+                due = int(periods) * options.each + pattern[answers]
+                if due > done[number]:
+                    try:
+                        client.sendall(blank[: self.size * (due - done[number])] if first is None else self._frames(first, begun, done[number], due))
+                        done[number], writes = due, writes + 1
+                    except OSError:
+                        # The measurement is over.
+                        done[number] = math.inf
+            self.written.value += writes
+            if not writes:
+                time.sleep(0.0005)
+
+    def _pattern(self, first):
+        """Returns the number of readings of a client, by the number of front-ends that have
+        answered in a period.
+        """
+        options, of = self.options, [0] * self.options.front_ends
+        for ref in range(options.each):
+            of[(first + ref) % options.devices % options.front_ends] += 1
+        return list(itertools.accumulate(of, initial=0))
+
+    def _frames(self, first, begun, start, end):
+        """Returns readings of an observer with their times, as the service sends them. They come
+        by front-end.
+        """
+        options = self.options
+        if (order := self._orders.get(first)) is None:
+            front_end = lambda ref: (first + ref) % options.devices % options.front_ends
+            order = self._orders[first] = sorted(range(options.each), key=lambda ref: (front_end(ref), ref))
+        frames = b""
+        for place in range(start, end):
+            period, place = divmod(place, options.each)
+            stamp = int(begun) + period * options.period
+            fields = b"\x12\x1e\xab" + _int(order[place] + 1) + b"\x12\xd5\x5b\x16" + stamp.to_bytes(6, "big")
+            frames += _framed(b"\x12\xd6\xab\x51\x0a" + fields + b"\x12\x07\x40\x11\x00\x12\x44\x54\x11\x00\x12\x7f\x38\x28" + bytes(8))
+        return frames
+
+
+def _observers(options):
+    return range(0, options.clients, options.clients // OBSERVERS)
+
+
+def _first(number, options):
+    """Returns the first device of a client."""
+    return number * max(options.devices // options.clients, 1)
 
 
 def _sleep(seconds):
@@ -103,13 +211,13 @@ def _sleep(seconds):
 
 
 @contextlib.contextmanager
-def _others(server, options):
+def _others(server, options, greets=True):
     """Connects all clients but the observers, in a process that reads what they get."""
     is_connected, is_over = multiprocessing.Event(), multiprocessing.Event()
 
     def run():
-        numbers = [number for number in range(options.clients) if number % (options.clients // OBSERVERS)]
-        drain = Drain(server, options, numbers, options.rest)
+        numbers = sorted(set(range(options.clients)) - set(_observers(options)))
+        drain = Drain(server, options, numbers, options.rest, greets)
         drain.connect()
         is_connected.set()
         is_over.wait()
@@ -131,8 +239,8 @@ class Drain:
     They rest after each round of reading.
     """
 
-    def __init__(self, server, options, numbers, rest=0):
-        self.server, self.options, self.numbers, self.rest = server, options, numbers, rest
+    def __init__(self, server, options, numbers, rest=0, greets=True):
+        self.server, self.options, self.numbers, self.rest, self.greets = server, options, numbers, rest, greets
         self.late, self.bytes, self.readings, self.reads = [], 0, 0, 0
         self._ready, self._clients, self._observes, self._over = select.epoll(), {}, False, False
         self._thread = None
@@ -144,22 +252,30 @@ class Drain:
             # Requests from one address are bounded, so the clients share fifty addresses.
             client.bind((f"127.0.0.{2 + number % 50}", 0))
             client.connect(self.server)
-            client.sendall(GREETING)
-            reply = client.recv(4096)
-            list_id = reply[reply.index(b"\x12\xe8\x20") + 3 :]
-            list_id = list_id[: 1 + (list_id[0] & 15)]
-            first = number * max(options.devices // options.clients, 1)
-            asked = b""
-            for ref in range(options.each):
-                drf = f"T:D{(first + ref) % options.devices}@p,{options.period}".encode()
-                asked += _framed(b"\x11\x61\x51\x06\x12\xe8\x20" + list_id + b"\x12\x1e\xab" + _int(ref + 1) + b"\x12\x63\x24" + _text(drf))
-            client.sendall(asked + _framed(b"\x12\xdd\xb5\x51\x02\x12\xe8\x20" + list_id))
+            first = _first(number, options)
+            if self.greets:
+                self._ask(client, first)
+            else:
+                client.sendall(number.to_bytes(4, "big"))
             client.setblocking(False)
             self._clients[client.fileno()] = client, first
             self._ready.register(client, select.EPOLLIN)
             if not self._thread:
                 self._thread = threading.Thread(target=self._run)
                 self._thread.start()
+
+    def _ask(self, client, first):
+        """Requests devices from the service, beginning with the first one."""
+        options = self.options
+        client.sendall(GREETING)
+        reply = client.recv(4096)
+        list_id = reply[reply.index(b"\x12\xe8\x20") + 3 :]
+        list_id = list_id[: 1 + (list_id[0] & 15)]
+        asked = b""
+        for ref in range(options.each):
+            drf = f"T:D{(first + ref) % options.devices}@p,{options.period}".encode()
+            asked += _framed(b"\x11\x61\x51\x06\x12\xe8\x20" + list_id + b"\x12\x1e\xab" + _int(ref + 1) + b"\x12\x63\x24" + _text(drf))
+        client.sendall(asked + _framed(b"\x12\xdd\xb5\x51\x02\x12\xe8\x20" + list_id))
 
     def observe(self, observes):
         self._observes = observes

@@ -10,11 +10,14 @@ a second. Each of `--clients` clients monitors `--each` of them over Channel Acc
 client continues where the last one stopped. The report has the CPU time of the server in between
 for each update that reached a client, and the delay since the IOC's time stamp. All processes share
 the machine's cores. `--gateway` is the program of `epics-extensions/ca-gateway`; without it, only
-Rookery is measured.
+Rookery is measured. With `--protocol PVA`, Rookery monitors the records by pvAccess. Its clients
+still use Channel Access, since it serves no other protocol of EPICS. `--pvagw` measures the gateway
+of `p4p` (PyPI; it needs `ply`), whose clients use pvAccess like the gateway itself.
 """
 
 import argparse
 import contextlib
+import json
 import os
 import pathlib
 import resource
@@ -29,6 +32,7 @@ import time
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "clients"))
 from ports import free_port  # noqa: E402
+from pv_access import PvaMonitorClient  # noqa: E402
 
 HEAD = struct.Struct(">HHHHII")
 VERSION, EVENT_ADD, SEARCH, CREATE = 0, 1, 6, 18
@@ -47,7 +51,7 @@ def main():
     options = _options()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    servers = {"rookery": _rookery} | ({"gateway": _gateway} if options.gateway else {})
+    servers = {"rookery": _rookery} | ({"gateway": _gateway} if options.gateway else {}) | ({"pvagw": _pvagw} if options.pvagw else {})
     results = {name: [] for name in servers}
     with tempfile.TemporaryDirectory(prefix="rookery-variables-") as folder, _ioc(folder, options) as ioc:
         for number in range(options.rounds):
@@ -63,17 +67,17 @@ def main():
 
 
 def _measure(title, options, port, prefix, process):
-    clients = [MonitorClient(number, options, port, prefix) for number in range(options.clients)]
+    clients = [_client(number, options, port, prefix) for number in range(options.clients)]
     begun = time.monotonic()
     for client in clients:
         client.join()
     connected = time.monotonic() - begun
     _drain(clients, options.warm_up, False)
-    before, start = [client.bytes for client in clients], time.monotonic()
+    before, start = [client.updates for client in clients], time.monotonic()
     cpu = _cpu(process)
     _drain(clients, options.seconds, True)
     spent, elapsed = _cpu(process) - cpu, time.monotonic() - start
-    updates = sum(client.bytes - old for client, old in zip(clients, before)) / UPDATE
+    updates = sum(client.updates - old for client, old in zip(clients, before))
     late = sorted(late for client in clients for late in client.late)
     share = lambda part: late[min(int(len(late) * part), len(late) - 1)]
     for client in clients:
@@ -98,18 +102,24 @@ def _drain(clients, seconds, observes):
                 key.data[0].read(key.data[1])
 
 
+def _client(number, options, port, prefix):
+    """Returns a client of a server of Channel Access, or of pvAccess if there are two ports."""
+    names = [f"{prefix}{(number * options.each + place) % options.variables}" for place in range(options.each)]
+    # Requests from one address are bounded, so the clients share fifty addresses.
+    address = f"127.0.0.{2 + number % 50}"
+    return PvaMonitorClient(names, address, port, SAMPLE) if isinstance(port, tuple) else MonitorClient(names, address, port)
+
+
 class MonitorClient:
     """A client of Channel Access with one circuit."""
 
-    def __init__(self, number, options, port, prefix):
-        self.names = [f"{prefix}{(number * options.each + place) % options.variables}" for place in range(options.each)]
-        self.address = f"127.0.0.{2 + number % 50}"
-        self.port, self.socket, self.bytes, self.late, self._rest = port, None, 0, [], b""
+    def __init__(self, names, address, port):
+        self.names, self.address, self.port = names, address, port
+        self.socket, self.updates, self.late, self._rest = None, 0, [], b""
 
     def join(self):
         """Searches for the variables, opens their channels and monitors them."""
         self._search()
-        # Requests from one address are bounded, so the clients share fifty addresses.
         self.socket = socket.create_connection(("127.0.0.1", self.port), source_address=(self.address, 0))
         self.socket.settimeout(60)
         self.socket.sendall(_message(VERSION, count=MINOR) + _message(20, _padded("load")) + _message(21, _padded("localhost")))
@@ -170,9 +180,9 @@ class MonitorClient:
         except BlockingIOError:
             return
         assert taken, "the server ended the circuit"
-        self.bytes += len(taken)
         self._rest += taken
         whole = len(self._rest) - len(self._rest) % UPDATE
+        self.updates += whole // UPDATE
         if observes:
             now = time.time()
             for place in range(0, whole, UPDATE * SAMPLE):
@@ -194,22 +204,23 @@ def _padded(text):
 
 @contextlib.contextmanager
 def _ioc(folder, options):
-    """The soft IOC with all records. Yields its port."""
-    port = free_port()
+    """The soft IOC with all records. Yields its ports for searches, by protocol."""
+    port, searches = free_port(), free_port()
     records = pathlib.Path(folder) / "records.db"
     with records.open("w") as file:
         for number in range(options.variables):
             file.write(f'record(calc, "IOC:V{number}") {{ field(SCAN, "{options.scan}") field(INPA, "IOC:V{number}") field(CALC, "A+1") }}\n')
     command = [options.python, "-m", "epicscorelibs.ioc", "-d", str(records)]
-    with _started(command, _epics(port), b"iocRun: All initialization complete"):
-        yield port
+    environment = _epics(port) | {"EPICS_PVAS_BROADCAST_PORT": str(searches)}
+    with _started(command, environment, b"iocRun: All initialization complete"):
+        yield {"CA": port, "PVA": searches}
 
 
 @contextlib.contextmanager
 def _rookery(folder, options, ioc):
     table = pathlib.Path(folder) / "devices.toml"
     with table.open("w") as file:
-        file.write(f'[[node]]\nname = "EPICS"\nprotocol = "CA"\nsearch = ["127.0.0.1:{ioc}"]\n')
+        file.write(f'[[node]]\nname = "EPICS"\nprotocol = "{options.protocol}"\nsearch = ["127.0.0.1:{ioc[options.protocol]}"]\n')
         for number in range(options.variables):
             file.write(f'[[device]]\nindex = {number + 1}\nname = "T:V{number}"\n[device.reading]\nnode = "EPICS"\npv = "IOC:V{number}"\n')
     port = free_port()
@@ -223,10 +234,23 @@ def _gateway(folder, options, ioc):
     port = free_port()
     allowed = pathlib.Path(folder) / "gateway.pvlist"
     allowed.write_text("EVALUATION ORDER ALLOW, DENY\n.* ALLOW\n")
-    command = [options.gateway, "-sip", "127.0.0.1", "-sport", str(port), "-cip", "127.0.0.1", "-cport", str(ioc)]
+    command = [options.gateway, "-sip", "127.0.0.1", "-sport", str(port), "-cip", "127.0.0.1", "-cport", str(ioc["CA"])]
     command += ["-pvlist", str(allowed), "-prefix", "gateway", "-log", "/dev/stdout", "-home", folder]
     with _started(command, _epics(port), b"Running as user") as process:
         yield port, "IOC:V", process.pid
+
+
+@contextlib.contextmanager
+def _pvagw(folder, options, ioc):
+    """The gateway of p4p, between clients of pvAccess and the soft IOC."""
+    searches, port = free_port(), free_port()
+    client = {"name": "ioc", "provider": "pva", "addrlist": f"127.0.0.1:{ioc['PVA']}", "autoaddrlist": False, "bcastport": ioc["PVA"]}
+    server = {"name": "readers", "clients": ["ioc"], "interface": ["127.0.0.1"], "addrlist": "127.0.0.1", "autoaddrlist": False}
+    server |= {"serverport": port, "bcastport": searches}
+    configuration = pathlib.Path(folder) / "pvagw.json"
+    configuration.write_text(json.dumps({"version": 2, "readOnly": True, "clients": [client], "servers": [server]}))
+    with _started([options.python, "-m", "p4p.gw", str(configuration)], {}, b"to ignore GW servers") as process:
+        yield (searches, port), "IOC:V", process.pid
 
 
 def _epics(port):
@@ -285,8 +309,10 @@ def _options():
     for name, usual in [("variables", 10_000), ("clients", 100), ("each", 1000), ("seconds", 20), ("warm-up", 5), ("rounds", 3)]:
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--scan", default="1 second", help="how often each record changes, as EPICS says it")
+    parser.add_argument("--protocol", choices=["CA", "PVA"], default="CA", help="by which Rookery monitors the records")
     parser.add_argument("--gateway", help="the program `gateway` of epics-extensions/ca-gateway")
-    parser.add_argument("--python", default=sys.executable, help="a Python with epicscorelibs")
+    parser.add_argument("--pvagw", action="store_true", help="measure p4p's gateway, whose clients use pvAccess")
+    parser.add_argument("--python", default=sys.executable, help="a Python with epicscorelibs, and p4p for its gateway")
     return parser.parse_args()
 
 
