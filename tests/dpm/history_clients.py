@@ -1,5 +1,7 @@
 """Requests recorded readings and plots with unmodified pacsys."""
 
+import os
+import subprocess
 import tempfile
 import time
 
@@ -19,7 +21,13 @@ def numbers_are_read_back():
         assert all(now * 1000 - 60_000_000 < micros for micros in value["micros"])
         assert list(value["micros"]) == sorted(set(value["micros"]))
         second = int(value["micros"][-1] // 1_000_000)
-        assert 69 < backend.read(f"M:OUTTMP<-LOGGERSINGLE:DPM06:{second}:3") < 76
+        single = f"M:OUTTMP<-LOGGERSINGLE:DPM06:{second}:3"
+        assert 69 < backend.read(single) < 76
+        command = [os.environ["ROOKERY"], "dpm", "get", request, single, "--from", f"{service.host}:{service.port}"]
+        many, one = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        degrees = many.removeprefix(f"{request} ").split()
+        assert len(degrees) > 3 and degrees[-1] == "DegF" and 69 < float(degrees[0]) < 76, many
+        assert one.startswith(f"{single} ") and one.endswith(" DegF"), one
 
 
 def history_outlives_a_restart():

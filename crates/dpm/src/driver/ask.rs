@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::drf::{DrfEvent, Request};
+use crate::history::HistorySource;
 use crate::sdd::SddMessage;
 use crate::sdd::reply::Reply;
 use crate::sdd::request;
@@ -38,6 +39,7 @@ pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut imp
     let (mut units, mut waiting) = (BTreeMap::new(), requests.len());
     let (mut readings, mut is_well, begun) = (0, true, Instant::now());
     let mut answered: Vec<Option<String>> = vec![None; requests.len()];
+    let mut pieces: BTreeMap<i64, Vec<String>> = BTreeMap::new();
     while match until {
         Until::Answered => waiting > 0,
         Until::Readings(most) => most.is_none_or(|most| readings < most),
@@ -59,7 +61,20 @@ pub fn ask(address: SocketAddr, requests: &[String], until: Until, out: &mut imp
         else {
             continue;
         };
-        let has_units = matches!(reply, Reply::Scalar(_) | Reply::ScalarArray(_));
+        if let (Until::Answered, Reply::TimedScalarArray(piece)) = (until, &reply)
+            && is_recording(request.split_once("<-").map(|(_, source)| source))
+            && !piece.data.is_empty()
+        {
+            // The last piece of a recording is empty.
+            pieces.entry(ref_id).or_default().push(text);
+            continue;
+        }
+        let text = match (&reply, pieces.remove(&ref_id)) {
+            (Reply::TimedScalarArray(_), Some(pieces)) => pieces.join(" "),
+            _ => text,
+        };
+        let has_units =
+            matches!(reply, Reply::Scalar(_) | Reply::ScalarArray(_) | Reply::TimedScalarArray(_)) && !text.is_empty();
         let units = units.get(&ref_id).filter(|units| has_units && !units.is_empty());
         let units = units.map(|units| format!(" {units}")).unwrap_or_default();
         match until {
@@ -94,11 +109,23 @@ pub(super) fn connect(address: SocketAddr) -> io::Result<(TcpStream, i32)> {
 pub(super) fn with_default_event(request: &str, until: Until) -> io::Result<String> {
     let wrong = |status| io::Error::new(io::ErrorKind::InvalidInput, format!("{request}: {status}"));
     let parsed = Request::parse(request).map_err(|error| wrong(error.status()))?;
-    Ok(match (parsed.event, until) {
-        (DrfEvent::Default, Until::Answered) => format!("{request}@I"),
-        (DrfEvent::Default, Until::Readings(_)) => format!("{request}@P,1000"),
-        _ => request.to_owned(),
-    })
+    let is_recorded = is_recording(parsed.model.as_deref());
+    let event = match (parsed.event, until) {
+        // Without an event, history is that of the most frequent recording.
+        (DrfEvent::Default, _) if is_recorded => "",
+        (DrfEvent::Default, Until::Answered) => "@I",
+        (DrfEvent::Default, Until::Readings(_)) => "@P,1000",
+        _ => "",
+    };
+    // The event is in front of the source.
+    let place = request.find("<-").unwrap_or(request.len());
+    let (device, source) = request.split_at(place);
+    Ok(format!("{device}{event}{source}"))
+}
+
+/// Returns whether the source of a request is a recording, whose readings come in several pieces.
+fn is_recording(source: Option<&str>) -> bool {
+    source.and_then(|source| HistorySource::parse(source).ok()).is_some_and(|source| source.selection(0).is_some())
 }
 
 /// Returns the number of a reading's request, its time, and its value as text.
@@ -215,6 +242,21 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_default_event_is_in_front_of_the_source() {
+        for (request, until, expected) in [
+            ("M:OUTTMP", Until::Answered, "M:OUTTMP@I"),
+            ("M:OUTTMP", Until::Readings(None), "M:OUTTMP@P,1000"),
+            ("M:OUTTMP@p,200", Until::Answered, "M:OUTTMP@p,200"),
+            ("M:OUTTMP<-LIVEDATA", Until::Answered, "M:OUTTMP@I<-LIVEDATA"),
+            ("M:OUTTMP@p,200<-FTP", Until::Readings(None), "M:OUTTMP@p,200<-FTP"),
+            ("M:OUTTMP<-LOGGERDURATION:2000", Until::Answered, "M:OUTTMP<-LOGGERDURATION:2000"),
+            ("M:OUTTMP<-LOGGER:1:2:DPM06", Until::Answered, "M:OUTTMP<-LOGGER:1:2:DPM06"),
+        ] {
+            assert_eq!(with_default_event(request, until).expect("a good request"), expected);
+        }
+    }
 
     #[test]
     fn numbers_have_the_digits_that_the_device_has() {
