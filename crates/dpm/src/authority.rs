@@ -14,7 +14,7 @@ mod kerberos;
 mod roles;
 
 pub use acceptor::{ProofAcceptor, ProofConversation, ProvenPeer, SetterProof, SettingAuthority};
-pub use audit::{Attempt, Audit, AuditFile};
+pub use audit::{Attempt, Audit, AuditFile, ClientPlace};
 pub use configured::AccessFiles;
 pub use issuer::IssuerKeys;
 pub use kerberos::Kerberos;

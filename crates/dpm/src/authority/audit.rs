@@ -11,6 +11,35 @@ use crate::setting::WantedValue;
 use crate::status::Status;
 use crate::time::{Moment, Utc};
 
+/// The place from which a client acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientPlace {
+    /// An address and a port.
+    Socket(SocketAddr),
+    /// A node of ACNET, by trunk and number, whose address only an acnetd knows.
+    Node(u16),
+}
+
+impl ClientPlace {
+    /// Returns the name of the host: its address, or its number as a node.
+    pub fn host(&self) -> String {
+        match self {
+            Self::Socket(socket) => socket.ip().to_string(),
+            Self::Node(_) => self.to_string(),
+        }
+    }
+}
+
+/// Writes `127.0.0.1:5000` or `node:0a07`.
+impl fmt::Display for ClientPlace {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(socket) => write!(formatter, "{socket}"),
+            Self::Node(node) => write!(formatter, "node:{node:04x}"),
+        }
+    }
+}
+
 /// An attempt, and its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
@@ -18,8 +47,8 @@ pub struct Attempt {
     pub principal: Option<String>,
     /// The role, as the client stated it.
     pub role: Option<String>,
-    /// The client's address; `None` for a client of this process.
-    pub from: Option<SocketAddr>,
+    /// The client's place; `None` for a client of this process.
+    pub from: Option<ClientPlace>,
     /// The request in canonical form, or the reason why a proof failed.
     pub what: String,
     /// The value; `None` if there was none to set.
@@ -129,7 +158,7 @@ const LONGEST: usize = 64;
 
 #[cfg(test)]
 mod tests {
-    use super::Attempt;
+    use super::{Attempt, ClientPlace};
     use crate::setting::WantedValue;
     use crate::status::Status;
     use crate::time::Utc;
@@ -152,7 +181,7 @@ mod tests {
         let mut attempt = Attempt {
             principal: Some("operator@FNAL.GOV".into()),
             role: Some("testing".into()),
-            from: "127.0.0.1:5000".parse().ok(),
+            from: "127.0.0.1:5000".parse().ok().map(ClientPlace::Socket),
             what: "Z:CUBE_X.SETTING@N".into(),
             value: Some(WantedValue::Scaled(vec![45.5, 1.0])),
             verdict: Status::PRIV,
@@ -166,5 +195,7 @@ mod tests {
         assert!(attempt.to_string().contains(r#"role="a\nroot@FNAL.GOV role=b" "#), "{attempt}");
         attempt.value = Some(WantedValue::Raw(vec![0xab; 100]));
         assert!(attempt.to_string().contains("abab…(100 bytes)"), "{attempt}");
+        attempt.from = Some(ClientPlace::Node(0x0a07));
+        assert!(attempt.to_string().contains(" from=node:0a07 "), "{attempt}");
     }
 }

@@ -7,6 +7,7 @@ use super::caller::RawState;
 use super::outbox::Outbox;
 use super::remotes::RemoteTask;
 use super::share::{ClientAddress, Holdings};
+use crate::authority::ClientPlace;
 
 /// A client with its lists, its unread input and the replies that wait for it.
 #[derive(Debug, Default)]
@@ -18,8 +19,9 @@ pub(super) struct DpmClient {
     pub(super) lists: BTreeSet<usize>,
     /// The client's address and port; `None` for a client without a socket in this process.
     pub(super) from: Option<SocketAddr>,
-    /// The address of a client on behalf of which another thread connects, for the log.
-    pub(super) calls_from: Option<SocketAddr>,
+    /// The place of a client that has no socket here: another thread connects on behalf of it, or
+    /// it is on another node.
+    pub(super) calls_from: Option<ClientPlace>,
     /// The protocol of a client that another thread brought.
     pub(super) brought: Option<BroughtBy>,
     /// The address that it counts for.
@@ -89,6 +91,11 @@ impl DpmClient {
     /// Returns a client of an address, or one of this process.
     pub(super) fn new(from: Option<SocketAddr>, address: ClientAddress) -> Self {
         Self { from, address, ..Self::default() }
+    }
+
+    /// Returns the place from which it acts; `None` for a client of this process.
+    pub(super) fn place(&self) -> Option<ClientPlace> {
+        self.from.map(ClientPlace::Socket).or(self.calls_from)
     }
 
     /// Returns the name of the protocol that it speaks, for people.

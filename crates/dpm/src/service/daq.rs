@@ -10,7 +10,7 @@ use super::client::Speaks;
 use super::keys::{ClientKey, CloseClient};
 use super::list::{ClientList, ListRoute};
 use super::{Dpm, Outlets};
-use crate::authority::SetterProof;
+use crate::authority::{ClientPlace, SetterProof};
 use crate::grpc::daq::SettingParts;
 use crate::sdd::{Bytes, RawSetting, ScaledSetting, TextSetting, request};
 use crate::setting::WantedValue;
@@ -55,7 +55,7 @@ impl Dpm {
     ) -> Result<(), CloseClient> {
         self.outlets.now = now;
         let state = self.outlets.clients.get_mut(client).ok_or(CloseClient)?;
-        (state.speaks, state.calls_from) = (Speaks::Daq, Some(from));
+        (state.speaks, state.calls_from) = (Speaks::Daq, Some(ClientPlace::Socket(from)));
         let parts = settings.iter().map(Vec::len).collect();
         let list = self.open_list(client, ListRoute::Settings(parts)).map_err(|_| CloseClient)?;
         self.prove(list, client, proof, now);

@@ -237,7 +237,7 @@ impl DeviceLine {
 
 impl ClientLine {
     fn of(client: &DpmClient) -> Self {
-        let from = client.from.or(client.calls_from).map(|from| from.to_string());
+        let from = client.place().map(|place| place.to_string());
         let address = client.address.map(|address| address.to_string());
         Self {
             from: from.or(address).unwrap_or_else(|| "this process".to_owned()),

@@ -17,6 +17,7 @@ use super::remotes::RemoteTask;
 use super::share::{network, node_as_address};
 use super::{Dpm, packets};
 use crate::acnet::{ACNET, AcnetHeader, AcnetPacket, MULTICAST_NODE, PacketKind, SYNC, packet};
+use crate::authority::ClientPlace;
 use crate::database::AcnetNode;
 use crate::sdd::request::Request;
 use crate::sdd::{SddMessage, reply};
@@ -88,9 +89,12 @@ impl Dpm {
         }
         // All nodes beside an acnetd have its address, and none of them takes the shares of others.
         let is_shared = self.options.acnetd == Some(socket);
-        let counts_for = if is_shared { node_as_address(address) } else { network(socket.ip()) };
+        let (counts_for, place) = match is_shared {
+            true => (node_as_address(address), ClientPlace::Node(address)),
+            false => (network(socket.ip()), ClientPlace::Socket(socket)),
+        };
         let mut client = DpmClient::new(None, Some(counts_for));
-        client.calls_from = Some(socket);
+        client.calls_from = Some(place);
         client.speaks = Speaks::Node(RemoteTask { node, task_id });
         let client = self.outlets.clients.insert(client);
         self.remotes.by_task.insert((node, task_id), client);

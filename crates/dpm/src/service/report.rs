@@ -23,7 +23,7 @@ impl Dpm {
         let report = setsdb::SettingsReport {
             unix_millis: now.unix_millis,
             user: self.authority.roles.console_user(principal),
-            host: attempt.from.map_or_else(|| node.clone(), |from| from.ip().to_string()),
+            host: attempt.from.map_or_else(|| node.clone(), |from| from.host()),
             account: principal.split('@').next().unwrap_or_default().to_owned(),
             node,
         };

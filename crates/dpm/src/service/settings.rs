@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Dpm;
+use super::client::DpmClient;
 use super::keys::ClientKey;
 use super::list::ClientList;
 use super::session::{ProvenSession, SettingBatch};
@@ -218,9 +219,7 @@ impl Dpm {
         Attempt {
             principal: session.and_then(|session| session.peer.as_ref()).map(|peer| peer.principal.clone()),
             role: session.and_then(|session| session.role.clone()),
-            from: state
-                .and_then(|state| self.outlets.clients.get(state.client))
-                .and_then(|client| client.from.or(client.calls_from)),
+            from: state.and_then(|state| self.outlets.clients.get(state.client)).and_then(DpmClient::place),
             what: request.map_or_else(|| format!("reference {ref_id}"), ToString::to_string),
             value: None,
             verdict: Status::SUCCESS,

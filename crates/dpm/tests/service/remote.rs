@@ -180,6 +180,10 @@ fn beside_an_acnetd_any_of_its_nodes_may_be_a_client() {
     let readings = |node| said.iter().filter(|(header, _)| header.client == node).count();
     assert!(readings(UNLISTED) > 5 && readings(UNLISTED) == readings(UNLISTED + 1), "{said:?}");
 
+    let mut places: Vec<_> = world.dpm.overview(world.moment()).clients.into_iter().map(|line| line.from).collect();
+    places.sort();
+    assert_eq!(places, ["node:0a06", "node:0a07"]);
+
     // Nobody answers for these nodes, so they count as gone.
     world.pass(120_000);
     assert_eq!((world.statistics().remotes, world.statistics().lists), (0, 0));
