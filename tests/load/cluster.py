@@ -15,6 +15,7 @@ message. Each scenario has its own cluster. A fault occurs every 20 seconds.
     kill       a node is killed and restarted after 10 s; nodes take turns
     stop       a node is paused for 15 s (SIGSTOP); its supervisor restarts it if it exits
     restart    a node is stopped with SIGTERM and restarted at once; nodes take turns
+    upgrade    the same, but nodes first run the binary in ROOKERY_BEFORE, and then that in ROOKERY
     redis      Redis is killed with all its data, and restarted after 5 s
     database   PostgreSQL is paused for 8 s (SIGSTOP)
     cut        all connections to PostgreSQL break, once a second for 5 s
@@ -46,6 +47,8 @@ from loads import table
 BINARY = os.path.abspath(os.environ.get("ROOKERY", "target/release/rookery"))
 # Another build may generate the load, for example while an older server is measured.
 BENCH = os.path.abspath(os.environ.get("ROOKERY_BENCH", BINARY))
+# The version from which `upgrade` leads to the other one.
+BEFORE = os.path.abspath(os.environ.get("ROOKERY_BEFORE", BINARY))
 CONFIG = """
 domains = ["localhost"]
 shards = 1
@@ -101,20 +104,21 @@ class Redis:
 class Node:
     """A process of the cluster, and its supervisor."""
 
-    def __init__(self, number, url, redis, folder):
+    def __init__(self, number, url, redis, folder, binary=BINARY):
         self.number, self.port, self.folder = number, free_port(), Path(folder, f"n{number}")
+        self.binary = binary
         self.folder.mkdir(mode=0o700)
         self.process, self.ended = None, False
         text = CONFIG.format(port=self.port, url=url, redis=redis.port, number=number)
         (self.folder / "rookery.toml").write_text(text)
 
     def command(self, *arguments):
-        words = [BINARY, "--data-dir", str(self.folder), *map(str, arguments)]
+        words = [self.binary, "--data-dir", str(self.folder), *map(str, arguments)]
         return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
 
     def start(self):
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen([BINARY, "--data-dir", str(self.folder), "serve"], stdout=log, stderr=log)
+            self.process = subprocess.Popen([self.binary, "--data-dir", str(self.folder), "serve"], stdout=log, stderr=log)
 
     def watch(self):
         """Restarts the node when it exits because other nodes have taken over from it."""
@@ -158,13 +162,14 @@ def is_backend(pid):
 
 
 class Cluster:
-    SCENARIOS = ["none", "kill", "stop", "restart", "redis", "database", "cut", "slow", "room"]
+    SCENARIOS = ["none", "kill", "stop", "restart", "upgrade", "redis", "database", "cut", "slow", "room"]
 
-    def __init__(self, database, nodes, users):
+    def __init__(self, database, nodes, users, scenario):
         self.folder = tempfile.mkdtemp(prefix="rookery-cluster-")
         self.database, self.redis = database, Redis()
         url = database.url(database.database())
-        self.nodes = [Node(number + 1, url, self.redis, self.folder) for number in range(nodes)]
+        binary = BEFORE if scenario == "upgrade" else BINARY
+        self.nodes = [Node(number + 1, url, self.redis, self.folder, binary) for number in range(nodes)]
         try:
             self.begin(users)
         except BaseException:
@@ -195,11 +200,15 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def first_of(cluster):
+    """Returns the first node that lives."""
+    return next(node for node in cluster.nodes if node.process.poll() is None)
+
+
 def harm(cluster, scenario, number):
     node = cluster.nodes[number % len(cluster.nodes)]
     if scenario == "room":
-        alive = next(node for node in cluster.nodes if node.process.poll() is None)
-        home = alive.command("node", "home", ROOM).split()[-1]
+        home = first_of(cluster).command("node", "home", ROOM).split()[-1]
         node = next(node for node in cluster.nodes if f"n{node.number}" == home)
     if scenario in ("kill", "slow", "room"):
         node.end(signal.SIGKILL)
@@ -212,6 +221,11 @@ def harm(cluster, scenario, number):
     elif scenario == "restart":
         node.end()
         cluster.start(node)
+    elif scenario == "upgrade" and node.binary != BINARY:
+        node.end()
+        node.binary = BINARY
+        cluster.start(node)
+        print(first_of(cluster).command("node", "list"), flush=True)
     elif scenario == "redis":
         cluster.redis.kill()
         time.sleep(5)
@@ -238,7 +252,7 @@ def pause(database, seconds):
 
 
 def run(database, server, scenario, options):
-    cluster = SERVERS[server](database, options.nodes, options.users)
+    cluster = SERVERS[server](database, options.nodes, options.users, scenario)
     is_over = threading.Event()
 
     def supervise():
@@ -289,6 +303,16 @@ def run(database, server, scenario, options):
 SERVERS = {"rookery": Cluster, "ejabberd": EjabberdCluster}
 
 
+def chosen(scenario):
+    """Returns the scenarios to run: `upgrade` needs another binary."""
+    can_upgrade = "ROOKERY_BEFORE" in os.environ
+    if scenario == "all":
+        return [one for one in Cluster.SCENARIOS if one != "upgrade" or can_upgrade]
+    if scenario == "upgrade" and not can_upgrade:
+        sys.exit("upgrade: ROOKERY_BEFORE must name the binary from which nodes are upgraded")
+    return [scenario]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenario", choices=[*Cluster.SCENARIOS, "all"])
@@ -304,9 +328,9 @@ def main():
     options = parser.parse_args()
     rows, failed = [], []
     with Postgres() as database:
-        for scenario in Cluster.SCENARIOS if options.scenario == "all" else [options.scenario]:
+        for scenario in chosen(options.scenario):
             for server in options.server.split(","):
-                if server == "ejabberd" and scenario in ("redis", "room"):
+                if server == "ejabberd" and scenario in ("redis", "room", "upgrade"):
                     continue
                 found = run(database, server, scenario, options)
                 room = (found or {}).get("room") or {"left": 0, "wrong_history": 0}

@@ -101,7 +101,7 @@ class EjabberdNode:
 
 
 class EjabberdCluster:
-    def __init__(self, database, nodes, users):
+    def __init__(self, database, nodes, users, _scenario):
         self.folder = tempfile.mkdtemp(prefix="rookery-ejabberd-")
         os.chmod(self.folder, 0o755)
         self.database, self.names, self.redis = database, Names(), None
