@@ -144,6 +144,12 @@ impl Opened {
                 .map_err(|error| listener::failure(&error, explain_bind(listen, "channel_access", &error)))?,
             None => server,
         };
+        let server = match config.pv_access {
+            Some(listen) => server
+                .with_pv_access(listen)
+                .map_err(|error| listener::failure(&error, explain_bind(listen, "pv_access", &error)))?,
+            None => server,
+        };
         let server = match config.multicast {
             Some(group) => server
                 .with_multicast(group)

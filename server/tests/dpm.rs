@@ -97,6 +97,13 @@ scenarios! {
         nothing_can_be_set
         many_clients_are_one_reader_of_the_front_end
     }
+    pva_gateway_clients {
+        a_client_of_p4p_reads_and_monitors
+        searches_by_udp_find_devices
+        the_commands_of_p4p_read_and_monitor
+        nothing_can_be_set
+        many_clients_are_one_reader_of_the_front_end
+    }
     mqtt_clients {
         numbers_texts_and_arrays_are_read_as_the_broker_keeps_them
         changes_are_told_as_they_come_once_subscribed_for_all_readers

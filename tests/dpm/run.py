@@ -14,7 +14,10 @@ import os
 import sys
 
 sys.path.append(os.environ.get("ACSYS", ""))
-MODULES = ["pacsys_clients", "acsys_clients", "history_clients", "grpc_clients", "epics_clients", "pva_clients", "gateway_clients", "mqtt_clients"]
+MODULES = [
+    "pacsys_clients", "acsys_clients", "history_clients", "grpc_clients", "epics_clients", "pva_clients",
+    "gateway_clients", "pva_gateway_clients", "mqtt_clients",
+]
 # This limit measures nothing: it ends a scenario that would wait for ever.
 PATIENCE = 180
 

@@ -1,13 +1,24 @@
 //! Devices for clients of EPICS: the server's side of a circuit of Channel Access, read only.
+//! [`pva`] is that of pvAccess, and [`GatewayWire`] has what the sockets need of either.
 //!
 //! A [`GatewayCircuit`] turns the bytes of a client into requests of a list, and the replies of
 //! that list into bytes for the client. The name of a variable is a request in the grammar of DPM.
-//! So a device that is monitored by Channel Access is read once for all its readers, and the bounds
-//! of lists apply to these clients, too.
+//! So a device that is monitored by either protocol is read once for all its readers, and the
+//! bounds of lists apply to these clients, too.
 //!
 //! Nothing can be set: clients get read-only rights, and settings are refused.
+//!
+//! # Layout
+//!
+//! - [`pva`] is the circuit of pvAccess, `flow` the updates of a monitor that wait for its client.
+//! - [`updates`] are those that circuits share.
+
+mod flow;
+pub mod pva;
+pub mod updates;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use crate::channel_access::data::Native;
 use crate::channel_access::encode::{Details, Elements, SentReading, encode};
@@ -16,6 +27,7 @@ use crate::channel_access::{LONGEST_NAME, MINOR, NORMAL, command};
 use crate::database::{Database, FoundTarget, Stored};
 use crate::drf::{DrfEvent, Property, PropertyField, Request, Time};
 use crate::sdd::reply::Reply;
+use crate::service::BroughtBy;
 
 /// A change of the list of a circuit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +41,87 @@ pub enum ListChange {
 /// The end of a circuit whose client sends invalid messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CloseCircuit;
+
+/// A protocol of clients of EPICS, as the sockets know it: the state of one circuit.
+pub trait GatewayWire: Send + 'static {
+    /// The things that all circuits share.
+    type Shared: Default + Send + Sync;
+    /// The name of the protocol.
+    const PROTOCOL: &'static str;
+    /// Its clients, in words for a log line.
+    const CLIENTS: &'static str;
+    /// The name of it for the service.
+    const BY: BroughtBy;
+
+    /// Returns a new circuit, whose output is our greeting.
+    fn begin(shared: &Arc<Self::Shared>) -> Self;
+
+    /// Returns the bytes for the client; the caller takes those that are sent.
+    fn output(&mut self) -> &mut Vec<u8>;
+
+    /// Takes the changes of its list since the last call.
+    fn take_changes(&mut self) -> Vec<ListChange>;
+
+    /// Handles bytes of a client.
+    ///
+    /// # Errors
+    /// [`CloseCircuit`] for an invalid message, or one that is too large.
+    fn received(&mut self, bytes: &[u8], database: &Database, port: u16) -> Result<(), CloseCircuit>;
+
+    /// Handles a reply of its list.
+    fn reply(&mut self, reply: &Reply);
+
+    /// Adds to the output what waited until some of it was sent.
+    fn flush(&mut self) {}
+
+    /// Returns whether it takes further replies.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// Returns the answers to the searches of a datagram: `None` if there is none.
+    fn search(shared: &Self::Shared, datagram: &[u8], database: &Database, port: u16) -> Option<SearchReply>;
+}
+
+/// The answers to searches of a datagram.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchReply {
+    /// The datagram for the client.
+    pub bytes: Vec<u8>,
+    /// The client's port for answers, if it isn't that of the datagram.
+    pub port: Option<u16>,
+}
+
+impl GatewayWire for GatewayCircuit {
+    type Shared = ();
+    const PROTOCOL: &'static str = "Channel Access";
+    const CLIENTS: &'static str = "clients of Channel Access";
+    const BY: BroughtBy = BroughtBy::ChannelAccess;
+
+    fn begin(_: &Arc<()>) -> Self {
+        Self::new()
+    }
+
+    fn output(&mut self) -> &mut Vec<u8> {
+        self.output()
+    }
+
+    fn take_changes(&mut self) -> Vec<ListChange> {
+        self.take_changes()
+    }
+
+    fn received(&mut self, bytes: &[u8], database: &Database, port: u16) -> Result<(), CloseCircuit> {
+        self.received(bytes, database, port)
+    }
+
+    fn reply(&mut self, reply: &Reply) {
+        self.reply(reply);
+    }
+
+    fn search((): &(), datagram: &[u8], database: &Database, port: u16) -> Option<SearchReply> {
+        search(datagram, database, port).map(|bytes| SearchReply { bytes, port: None })
+    }
+}
 
 /// A client's circuit.
 #[derive(Debug, Default)]
@@ -136,12 +229,10 @@ impl GatewayCircuit {
             return Ok(());
         };
         let (native, count) = shape(&target);
-        let limits = target.device.setting.as_ref().map(|setting| setting.limits.clone()).unwrap_or_default();
-        let units = target.device.info(target.form).units.unwrap_or_default();
-        let control = (limits.min.unwrap_or_default(), limits.max.unwrap_or_default());
+        let (details, _) = limits_of(&target);
         let sid = self.next_channel;
         self.next_channel = sid.checked_add(1).ok_or(CloseCircuit)?;
-        self.channels.insert(sid, Channel { request, count, details: Details { units, control } });
+        self.channels.insert(sid, Channel { request, count, details });
         let rights = ChannelHeader {
             command: command::ACCESS_RIGHTS,
             first: cid,
@@ -163,13 +254,7 @@ impl GatewayCircuit {
             return Err(CloseCircuit);
         }
         let is_monitor = command == command::EVENT_ADD;
-        let event = match (&channel.request.event, is_monitor) {
-            (_, false) => DrfEvent::Immediate,
-            (DrfEvent::Default | DrfEvent::Immediate | DrfEvent::Never, true) => {
-                DrfEvent::OnChange { period: Time::Micros(PERIOD), at_once: true }
-            }
-            (event, true) => event.clone(),
-        };
+        let event = if is_monitor { event_of_monitor(&channel.request) } else { DrfEvent::Immediate };
         let request = Request { event, ..channel.request.clone() };
         let reference = self.next_request;
         self.next_request += 1;
@@ -274,6 +359,24 @@ fn variable(name: &str, database: &Database) -> Option<(Request, FoundTarget)> {
     let target = database.find(&request).ok().filter(|_| is_value)?;
     let own = target.device.place(request.property).and_then(|place| place.variable.as_deref());
     (own != Some(name) && matches!(target.stored, Stored::FrontEnd(_))).then_some((request, target))
+}
+
+/// Returns the event of a monitor: that in the name of its variable, or each change.
+fn event_of_monitor(request: &Request) -> DrfEvent {
+    match &request.event {
+        DrfEvent::Default | DrfEvent::Immediate | DrfEvent::Never => {
+            DrfEvent::OnChange { period: Time::Micros(PERIOD), at_once: true }
+        }
+        event => event.clone(),
+    }
+}
+
+/// Returns the constant details of a request's target, and whether it has limits.
+fn limits_of(target: &FoundTarget) -> (Details, bool) {
+    let limits = target.device.setting.as_ref().map(|setting| setting.limits.clone()).unwrap_or_default();
+    let units = target.device.info(target.form).units.unwrap_or_default();
+    let control = (limits.min.unwrap_or_default(), limits.max.unwrap_or_default());
+    (Details { units, control }, limits.min.is_some() || limits.max.is_some())
 }
 
 /// Returns the type and the number of elements of a request's target.

@@ -12,7 +12,7 @@
 //! servers of PVXS.
 //!
 //! Invariants:
-//! - Whatever a server sends is read to its end or refused with a [`PvaFault`]; nothing here
+//! - Whatever a peer sends is read to its end or refused with a [`PvaFault`]; nothing here
 //!   recurses deeper than [`DEEPEST`] structures.
 //! - A type has at most [`MOST_NODES`] parts, a circuit at most [`MOST_TYPES`] types, and an
 //!   unfinished message at most [`LARGEST`] bytes.
@@ -24,11 +24,14 @@
 //! - [`types`] has the descriptions of types, [`value`] the values that have these types.
 //! - [`normative`] interprets them as readings; [`message`] writes messages and reads their common
 //!   parts.
+//! - [`serving`] does the same for the server's side, [`served`] describes and writes its values.
 
 pub mod bytes;
 pub mod frame;
 pub mod message;
 pub mod normative;
+pub mod served;
+pub mod serving;
 pub mod types;
 pub mod value;
 
@@ -56,10 +59,20 @@ pub mod command {
     pub const GET: u8 = 10;
     /// Sets a channel.
     pub const PUT: u8 = 11;
+    /// Sets and reads a channel.
+    pub const PUT_GET: u8 = 12;
     /// Monitors a channel.
     pub const MONITOR: u8 = 13;
+    /// Reads or sets a part of an array.
+    pub const ARRAY: u8 = 14;
     /// Ends a request.
     pub const DESTROY_REQUEST: u8 = 15;
+    /// Has a channel processed.
+    pub const PROCESS: u8 = 16;
+    /// Asks for the type of a channel.
+    pub const GET_FIELD: u8 = 17;
+    /// Calls a procedure of a channel.
+    pub const RPC: u8 = 20;
 }
 
 /// Control messages by their numbers.
@@ -82,11 +95,19 @@ pub mod step {
     pub const GET: u8 = 0x40;
     /// Ends the request when this step is done.
     pub const DESTROY: u8 = 0x10;
+    /// Starts or stops the updates of a monitor.
+    pub const SWITCH: u8 = 0x04;
+    /// Acknowledges updates of a monitor whose client counts them; with [`INIT`], asks for that.
+    pub const ACKNOWLEDGE: u8 = 0x80;
 }
 
 /// The longest message that is kept, in bytes: an array of 32 000 doubles. A longer one is
 /// skipped.
 pub const LARGEST: usize = 256 << 10;
+/// The longest message of a client that is kept, in bytes.
+pub const LARGEST_OF_CLIENT: usize = 16 << 10;
+/// The most bytes of the types that a client numbers.
+pub const MOST_BYTES_OF_TYPES: usize = 64 << 10;
 /// The longest message that is skipped, in bytes; a longer one is refused.
 pub const LONGEST_SKIPPED: usize = 64 << 20;
 /// The most parts of a type.

@@ -48,6 +48,11 @@ pub fn ports(report: &mut CheckReport, config: &ServerConfig) {
         Some((address, Ok(_))) => report.note(PORTS, format!("{address} (Channel Access) is free")),
         None => {}
     }
+    match config.dpm.pv_access.map(|address| (address, both(address))) {
+        Some((address, Err(error))) => port(report, &error, dpm::explain_bind(address, "pv_access", &error)),
+        Some((address, Ok(_))) => report.note(PORTS, format!("{address} (pvAccess) is free")),
+        None => {}
+    }
 }
 
 /// Reports on the device database, and on the other files of `[dpm]`.

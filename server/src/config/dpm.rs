@@ -41,6 +41,8 @@ pub struct DpmConfig {
     pub grpc: Option<SocketAddr>,
     /// The address at which clients of EPICS read devices, TCP and UDP, if there is one.
     pub channel_access: Option<SocketAddr>,
+    /// The address at which they read devices by pvAccess, TCP and UDP, if there is one.
+    pub pv_access: Option<SocketAddr>,
     /// The group that receives requests to all nodes, if it is joined.
     pub multicast: Option<MulticastGroup>,
     /// The address of an acnetd on this machine, by which the network is used, if there is one.
@@ -88,6 +90,7 @@ impl Default for DpmConfig {
             history_bytes: 1 << 30,
             grpc: None,
             channel_access: None,
+            pv_access: None,
             multicast: None,
             acnetd: None,
             grpc_certificate: None,

@@ -60,7 +60,8 @@ fn of_readings(config: &ServerConfig) -> Vec<WantedAddress> {
     let front_ends = wanted("front_ends", PortTransport::Udp, crate::dpm::front_ends(dpm));
     let grpc = dpm.grpc.map(|address| wanted("grpc", PortTransport::Tcp, address));
     let channel_access = dpm.channel_access.map(|address| wanted("channel_access", PortTransport::Both, address));
-    listen.chain([front_ends]).chain(grpc).chain(channel_access).collect()
+    let pv_access = dpm.pv_access.map(|address| wanted("pv_access", PortTransport::Both, address));
+    listen.chain([front_ends]).chain(grpc).chain(channel_access).chain(pv_access).collect()
 }
 
 /// Returns whether two addresses can't both be listened on. Port 0 stands for any free port.

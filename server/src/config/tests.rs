@@ -257,6 +257,10 @@ fn wrong_values_are_refused_with_what_is_right() {
             "dpm.channel_access: port 7 is also used by `c2s` in [listen]: give each its own port",
         ),
         (
+            "[dpm]\nenabled = true\ndemo = true\nchannel_access = \"127.0.0.1:7\"\npv_access = \"127.0.0.1:7\"",
+            "dpm.pv_access: port 7 is also used by `channel_access` in [dpm]: give each its own port",
+        ),
+        (
             "[dpm]\nacnetd = \"127.0.0.1:6802\"\nnode = \"0ad6\"",
             "dpm.node: the network is that of `acnetd`: leave out `node`, or `acnetd`",
         ),

@@ -52,6 +52,10 @@ pub(super) struct Serve {
     /// it, Channel Access is off
     #[arg(long, value_name = "ADDRESS")]
     channel_access: Option<SocketAddr>,
+    /// Address for clients of EPICS, which read devices by pvAccess over TCP and UDP, such as
+    /// 0.0.0.0:5076, where they search; without it, pvAccess is off
+    #[arg(long, value_name = "ADDRESS")]
+    pv_access: Option<SocketAddr>,
     /// The certificates of the gRPC port, PEM, the port's own first; with them it accepts only TLS
     #[arg(long, value_name = "FILE", requires_all = ["grpc", "grpc_key"])]
     grpc_certificate: Option<PathBuf>,
@@ -151,6 +155,12 @@ impl Serve {
                 .map_err(|error| DpmFailure::new(format!("--channel-access {listen}: {error}")))?,
             None => server,
         };
+        server = match self.pv_access {
+            Some(listen) => server
+                .with_pv_access(listen)
+                .map_err(|error| DpmFailure::new(format!("--pv-access {listen}: {error}")))?,
+            None => server,
+        };
         let failed = |error: std::io::Error| DpmFailure::new(format!("--acnetd: {error}"));
         let _bridge = match bridge {
             Some((bridge, _)) => Some(bridge.start(server.network_address().map_err(failed)?).map_err(failed)?),
@@ -171,6 +181,9 @@ impl Serve {
         }
         if let Some(address) = server.channel_access_address() {
             println!("Clients of EPICS find its devices on {address}.");
+        }
+        if let Some(address) = server.pv_access_address() {
+            println!("Clients of EPICS find its devices by pvAccess on {address}.");
         }
         match self.access.wants_settings() {
             true => words.iter().for_each(|words| eprintln!("rookery: {words}")),

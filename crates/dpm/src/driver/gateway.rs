@@ -1,5 +1,5 @@
-//! Channel Access for clients of EPICS: a thread that answers searches, and hands each circuit over
-//! to the serving thread as a separate client.
+//! Channel Access and pvAccess for clients of EPICS: for each of them a thread that answers
+//! searches, and hands each circuit over to the serving thread as a separate client.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -19,12 +19,12 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::ask::{GREETING, LARGEST};
 use super::listen::{self, Reserve};
 use super::reception::{Reception, Visitor, VisitorErrand};
-use crate::gateway::{GatewayCircuit, ListChange, search};
+use crate::gateway::{GatewayWire, ListChange};
 use crate::grpc::devdb::DeviceDatabase;
 use crate::sdd::SddMessage;
 use crate::sdd::reply::Reply;
 use crate::sdd::request::{AddToList, RemoveFromList, Request, StartList};
-use crate::service::{BroughtBy, network};
+use crate::service::network;
 use rookery_observe::vital;
 
 /// The thread. Dropping it ends all circuits.
@@ -38,15 +38,25 @@ pub(super) struct Gateway {
 
 impl Gateway {
     /// Opens the port, for TCP and UDP, and starts the thread.
-    pub(super) fn start(listen: SocketAddr, reception: Reception, devices: DeviceDatabase) -> io::Result<Self> {
+    pub(super) fn start<W: GatewayWire>(
+        listen: SocketAddr,
+        reception: Reception,
+        devices: DeviceDatabase,
+    ) -> io::Result<Self> {
         let listener = listen::open(listen)?;
-        let reserve = Reserve::new("clients of Channel Access")?;
+        let reserve = Reserve::new(W::CLIENTS)?;
         let address = listener.local_addr()?;
         let searches = std::net::UdpSocket::bind(address)?;
         searches.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
-        let front = Arc::new(GatewayFront { reception, devices: devices.clone(), address, taken: Mutex::default() });
+        let front: Arc<GatewayFront<W>> = Arc::new(GatewayFront {
+            reception,
+            devices: devices.clone(),
+            address,
+            taken: Arc::default(),
+            shared: Arc::default(),
+        });
         let serve = move || {
             let served = async {
                 let searches = UdpSocket::from_std(searches)?;
@@ -54,10 +64,10 @@ impl Gateway {
                 front.serve(TcpListener::from_std(listener)?, reserve, stopped).await
             };
             if let Err(error) = runtime.block_on(served) {
-                eprintln!("rookery: Channel Access is no longer served: {error}");
+                eprintln!("rookery: {} is no longer served: {error}", W::PROTOCOL);
             }
         };
-        let thread = std::thread::Builder::new().name("channel access".into()).spawn(|| vital(serve))?;
+        let thread = std::thread::Builder::new().name(W::PROTOCOL.into()).spawn(|| vital(serve))?;
         Ok(Self { address, devices, stop: Some(stop), thread: Some(thread) })
     }
 
@@ -81,23 +91,27 @@ impl Drop for Gateway {
     }
 }
 
-struct GatewayFront {
+struct GatewayFront<W: GatewayWire> {
     reception: Reception,
     devices: DeviceDatabase,
     address: SocketAddr,
-    /// The number of circuits of each address.
-    taken: Mutex<HashMap<IpAddr, usize>>,
+    taken: Arc<CircuitPlaces>,
+    shared: Arc<W::Shared>,
 }
+
+/// The number of circuits of each address.
+#[derive(Default)]
+struct CircuitPlaces(Mutex<HashMap<IpAddr, usize>>);
 
 /// The place of a circuit, which is free again when this is dropped.
 struct CircuitPlace {
-    front: Arc<GatewayFront>,
+    taken: Arc<CircuitPlaces>,
     from: IpAddr,
 }
 
 impl Drop for CircuitPlace {
     fn drop(&mut self) {
-        let mut taken = self.front.lock_places();
+        let mut taken = self.taken.lock();
         if let Some(own) = taken.get_mut(&self.from) {
             *own -= 1;
             if *own == 0 {
@@ -107,28 +121,33 @@ impl Drop for CircuitPlace {
     }
 }
 
-impl GatewayFront {
-    fn lock_places(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+impl CircuitPlaces {
+    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn place(self: &Arc<Self>, from: IpAddr) -> Option<CircuitPlace> {
-        let mut taken = self.lock_places();
+        let mut taken = self.lock();
         let (all, own) = (taken.values().sum::<usize>(), taken.get(&from).copied().unwrap_or_default());
         if all >= MOST_CLIENTS || own >= MOST_CLIENTS_OF_ADDRESS {
             return None;
         }
         *taken.entry(from).or_default() += 1;
-        Some(CircuitPlace { front: Arc::clone(self), from })
+        Some(CircuitPlace { taken: Arc::clone(self), from })
     }
+}
 
+impl<W: GatewayWire> GatewayFront<W> {
     async fn answer_searches(self: Arc<Self>, searches: UdpSocket) {
         let mut buffer = vec![0; super::datagram::LARGEST_DATAGRAM];
         loop {
             // The network's reports about undelivered answers are not errors here.
             let Ok((length, from)) = searches.recv_from(&mut buffer).await else { continue };
-            if let Some(answers) = search(&buffer[..length], &self.devices.now(), self.address.port()) {
-                let _ = searches.try_send_to(&answers, from);
+            let port = self.address.port();
+            if let Some(answers) = W::search(&self.shared, &buffer[..length], &self.devices.now(), port) {
+                // Nobody but the sender gets an answer, whatever address a search names.
+                let to = SocketAddr::new(from.ip(), answers.port.unwrap_or(from.port()));
+                let _ = searches.try_send_to(&answers.bytes, to);
             }
         }
     }
@@ -155,7 +174,7 @@ impl GatewayFront {
                 }
             };
             let from = network(from.ip());
-            if let Some(place) = self.place(from)
+            if let Some(place) = self.taken.place(from)
                 && let Ok(talk) = CircuitTalk::begin(stream, &self, from)
             {
                 tokio::spawn(talk.run(place));
@@ -165,11 +184,11 @@ impl GatewayFront {
 }
 
 /// Carries data between the client of a circuit and the serving thread.
-struct CircuitTalk {
-    front: Arc<GatewayFront>,
+struct CircuitTalk<W: GatewayWire> {
+    front: Arc<GatewayFront<W>>,
     client: TcpStream,
     service: tokio::net::UnixStream,
-    circuit: GatewayCircuit,
+    circuit: W,
     /// The number of the list, once it is open.
     list: Option<i32>,
     /// Bytes for the service, and received bytes that are not a whole reply yet.
@@ -183,15 +202,15 @@ struct CircuitTalk {
 /// The end of a circuit.
 struct CircuitOver;
 
-impl CircuitTalk {
-    fn begin(client: TcpStream, front: &Arc<GatewayFront>, from: IpAddr) -> io::Result<Self> {
+impl<W: GatewayWire> CircuitTalk<W> {
+    fn begin(client: TcpStream, front: &Arc<GatewayFront<W>>, from: IpAddr) -> io::Result<Self> {
         client.set_nodelay(true)?;
         listen::keep_alive(&client)?;
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let service = tokio::net::UnixStream::from_std(ours)?;
-        let (errand, by) = (VisitorErrand::Talk, BroughtBy::ChannelAccess);
+        let (errand, by) = (VisitorErrand::Talk, W::BY);
         if !front.reception.enter(Visitor { stream: theirs, errand, from, by }) {
             return Err(io::ErrorKind::NotConnected.into());
         }
@@ -199,7 +218,7 @@ impl CircuitTalk {
             front: Arc::clone(front),
             client,
             service,
-            circuit: GatewayCircuit::new(),
+            circuit: W::begin(&front.shared),
             list: None,
             asks: GREETING.to_vec(),
             replies: Vec::new(),
@@ -242,6 +261,7 @@ impl CircuitTalk {
             let output = self.circuit.output();
             let sent = bytes_moved(self.client.try_write(output))?;
             output.drain(..sent);
+            self.circuit.flush();
             self.is_stuck &= sent == 0;
             again = true;
         }
@@ -253,7 +273,7 @@ impl CircuitTalk {
         // While a client doesn't read, its input isn't read either, and its readings wait in the
         // service as those of any client do.
         let has_room = self.circuit.output().len() < MOST_OUTPUT && self.asks.len() < MOST_OUTPUT;
-        if has_room && self.service.poll_read_ready(cx).is_ready() {
+        if has_room && self.circuit.has_room() && self.service.poll_read_ready(cx).is_ready() {
             let length = bytes_read(self.service.try_read(&mut chunk))?;
             self.replies.extend_from_slice(&chunk[..length]);
             self.take_replies()?;

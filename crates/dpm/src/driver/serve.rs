@@ -24,6 +24,8 @@ use super::wake::Wake;
 use super::writers::WriterThreads;
 use crate::authority::SettingAuthority;
 use crate::database::Database;
+use crate::gateway::GatewayCircuit;
+use crate::gateway::pva::PvaGatewayCircuit;
 use crate::grpc::devdb::DeviceDatabase;
 use crate::grpc::plots::PlotStore;
 use crate::history::HistoryArchive;
@@ -80,6 +82,7 @@ pub struct DpmServer {
     visitors: Visitors,
     grpc: Option<Grpc>,
     gateway: Option<Gateway>,
+    pva_gateway: Option<Gateway>,
     /// The networks of servers, in the order of [`LinkNetwork::ALL`].
     links: Vec<LinkSockets>,
     /// The connections, by the number of the client.
@@ -151,6 +154,7 @@ impl DpmServer {
             visitors,
             grpc: None,
             gateway: None,
+            pva_gateway: None,
             links: LinkSockets::all(),
             connections: Vec::new(),
             pending: VecDeque::new(),
@@ -193,7 +197,17 @@ impl DpmServer {
     /// The system's, such as for an address that can't be bound.
     pub fn with_channel_access(mut self, listen: SocketAddr) -> io::Result<Self> {
         let devices = DeviceDatabase::new(Arc::clone(self.dpm.database()));
-        self.gateway = Some(Gateway::start(listen, self.visitors.reception(), devices)?);
+        self.gateway = Some(Gateway::start::<GatewayCircuit>(listen, self.visitors.reception(), devices)?);
+        Ok(self)
+    }
+
+    /// Serves pvAccess to clients of EPICS as well, by TCP and UDP, on a thread of its own.
+    ///
+    /// # Errors
+    /// The system's, such as for an address that can't be bound.
+    pub fn with_pv_access(mut self, listen: SocketAddr) -> io::Result<Self> {
+        let devices = DeviceDatabase::new(Arc::clone(self.dpm.database()));
+        self.pva_gateway = Some(Gateway::start::<PvaGatewayCircuit>(listen, self.visitors.reception(), devices)?);
         Ok(self)
     }
 
@@ -209,6 +223,11 @@ impl DpmServer {
     /// Returns the address that clients of EPICS connect to, if Channel Access is served.
     pub fn channel_access_address(&self) -> Option<SocketAddr> {
         self.gateway.as_ref().map(Gateway::address)
+    }
+
+    /// Returns the address that clients of EPICS connect to, if pvAccess is served.
+    pub fn pv_access_address(&self) -> Option<SocketAddr> {
+        self.pva_gateway.as_ref().map(Gateway::address)
     }
 
     /// Returns the certificate of the gRPC port and the keys of tokens, if gRPC is served; they are
@@ -280,8 +299,8 @@ impl DpmServer {
             let before = Arc::as_ptr(self.dpm.database());
             let is_over = each(&mut self.dpm, now);
             if Arc::as_ptr(self.dpm.database()) != before {
-                let (grpc, gateway) = (self.grpc.as_ref(), self.gateway.as_ref());
-                for devices in grpc.map(Grpc::devices).into_iter().chain(gateway.map(Gateway::devices)) {
+                let gateways = self.gateway.iter().chain(&self.pva_gateway).map(Gateway::devices);
+                for devices in self.grpc.as_ref().map(Grpc::devices).into_iter().chain(gateways) {
                     devices.replace(Arc::clone(self.dpm.database()));
                 }
             }

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::bytes::{ByteOrder, PvaInput, PvaOutput};
-use super::{LARGEST, LONGEST_SKIPPED, PvaFault, command};
+use super::{LARGEST, LARGEST_OF_CLIENT, LONGEST_SKIPPED, PvaFault, command};
 
 /// The next message on a connection, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,9 +41,18 @@ pub enum PvaFrame<'a> {
     Part,
 }
 
+/// The side of a connection whose messages are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum PvaSender {
+    #[default]
+    Server,
+    Client,
+}
+
 /// The messages of a connection's other side.
 #[derive(Debug, Default)]
 pub struct PvaFrames {
+    sender: PvaSender,
     /// The number of bytes that are still to be skipped.
     skipped: usize,
     segments: Option<PvaSegments>,
@@ -70,14 +79,16 @@ struct PvaHead {
 }
 
 impl PvaHead {
-    /// Reads a head of a server.
-    fn read(bytes: [u8; HEAD]) -> Result<Self, PvaFault> {
+    /// Reads a head.
+    fn read(bytes: [u8; HEAD], sender: PvaSender) -> Result<Self, PvaFault> {
         let [magic, version, flags, command, ..] = bytes;
         if magic != MAGIC || version == 0 {
             return Err(PvaFault("it does not speak pvAccess"));
         }
-        if flags & OF_SERVER == 0 {
-            return Err(PvaFault("it sends messages of clients"));
+        match (sender, flags & OF_SERVER) {
+            (PvaSender::Server, 0) => return Err(PvaFault("it sends messages of clients")),
+            (PvaSender::Client, OF_SERVER) => return Err(PvaFault("it sends messages of servers")),
+            _ => {}
         }
         let order = if flags & BIG == 0 { ByteOrder::Little } else { ByteOrder::Big };
         let size = PvaInput::new(&bytes[4..], order).long()?;
@@ -85,7 +96,22 @@ impl PvaHead {
     }
 }
 
+impl PvaSender {
+    /// Returns the longest message that is kept, in bytes.
+    const fn largest(self) -> usize {
+        match self {
+            Self::Server => LARGEST,
+            Self::Client => LARGEST_OF_CLIENT,
+        }
+    }
+}
+
 impl PvaFrames {
+    /// Returns the messages of a client.
+    pub fn of_client() -> Self {
+        Self { sender: PvaSender::Client, ..Self::default() }
+    }
+
     /// Takes the next message, or a part of one, out of these bytes: returns it with the number of
     /// its bytes, or `None` while more bytes are needed.
     ///
@@ -98,7 +124,7 @@ impl PvaFrames {
             return Ok(Some((PvaFrame::Part, many)));
         }
         let Some((head, rest)) = bytes.split_first_chunk::<HEAD>() else { return Ok(None) };
-        let head = PvaHead::read(*head)?;
+        let head = PvaHead::read(*head, self.sender)?;
         let PvaHead { flags, command, order, size } = head;
         if flags & CONTROL != 0 {
             return Ok(Some((PvaFrame::Control { command, order, value: size }, HEAD)));
@@ -113,7 +139,7 @@ impl PvaFrames {
             return Err(PvaFault("it mixes the segments of its messages"));
         }
         match flags & MIDDLE {
-            0 => Self::whole(head, size, rest, &mut self.skipped),
+            0 => Self::whole(head, size, rest, self.sender, &mut self.skipped),
             _ => self.segment(head, size, rest),
         }
     }
@@ -123,10 +149,11 @@ impl PvaFrames {
         head: PvaHead,
         size: usize,
         rest: &'a [u8],
+        sender: PvaSender,
         skipped: &mut usize,
     ) -> Result<Option<(PvaFrame<'a>, usize)>, PvaFault> {
         let PvaHead { command, order, .. } = head;
-        if size <= LARGEST {
+        if size <= sender.largest() {
             let Some(payload) = rest.get(..size) else { return Ok(None) };
             return Ok(Some((PvaFrame::Message { command, order, payload: payload.into() }, HEAD + size)));
         }
@@ -146,7 +173,7 @@ impl PvaFrames {
         let PvaHead { command, order, flags, .. } = head;
         let kept = self.segments.as_ref().map_or(0, |open| open.bytes.len());
         let was_skipped = self.segments.as_ref().is_some_and(|open| open.is_skipped);
-        let is_kept = !was_skipped && size <= LARGEST - kept;
+        let is_kept = !was_skipped && size <= self.sender.largest() - kept;
         if is_kept && rest.len() < size {
             return Ok(None);
         }
@@ -190,6 +217,18 @@ pub fn write(command: u8, payload: &PvaOutput, out: &mut Vec<u8>) {
     out.extend_from_slice(&payload.bytes);
 }
 
+/// Appends a server's message to what is sent.
+pub fn write_of_server(command: u8, payload: &PvaOutput, out: &mut Vec<u8>) {
+    let size = u32::try_from(payload.bytes.len()).unwrap_or(u32::MAX);
+    head(command, payload.order(), OF_SERVER, size, out);
+    out.extend_from_slice(&payload.bytes);
+}
+
+/// Appends a server's control message to what is sent.
+pub fn write_control_of_server(command: u8, value: u32, order: ByteOrder, out: &mut Vec<u8>) {
+    head(command, order, CONTROL | OF_SERVER, value, out);
+}
+
 /// Appends a client's control message to what is sent.
 pub fn write_control(command: u8, value: u32, order: ByteOrder, out: &mut Vec<u8>) {
     head(command, order, CONTROL, value, out);
@@ -207,14 +246,25 @@ fn head(command: u8, order: ByteOrder, flags: u8, size: u32, out: &mut Vec<u8>) 
 
 /// Returns the payloads of the answers to searches in a datagram, up to the first that can't be
 /// read.
-pub fn search_responses(mut bytes: &[u8]) -> impl Iterator<Item = PvaInput<'_>> {
+pub fn search_responses(bytes: &[u8]) -> impl Iterator<Item = PvaInput<'_>> {
+    payloads(bytes, PvaSender::Server, command::SEARCH_RESPONSE)
+}
+
+/// Returns the payloads of the searches in a datagram, up to the first that can't be read.
+pub fn searches(bytes: &[u8]) -> impl Iterator<Item = PvaInput<'_>> {
+    payloads(bytes, PvaSender::Client, command::SEARCH)
+}
+
+fn payloads(mut bytes: &[u8], sender: PvaSender, wanted: u8) -> impl Iterator<Item = PvaInput<'_>> {
     std::iter::from_fn(move || {
         loop {
             let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
-            let PvaHead { command, order, size, flags } = PvaHead::read(*head).ok()?;
-            let (payload, rest) = rest.split_at_checked(usize::try_from(size).ok()?)?;
+            let PvaHead { command, order, size, flags } = PvaHead::read(*head, sender).ok()?;
+            // Only the head of a control message counts; its size is a value.
+            let size = if flags & CONTROL == 0 { usize::try_from(size).ok()? } else { 0 };
+            let (payload, rest) = rest.split_at_checked(size)?;
             bytes = rest;
-            if command == command::SEARCH_RESPONSE && flags & (CONTROL | MIDDLE) == 0 {
+            if command == wanted && flags & (CONTROL | MIDDLE) == 0 {
                 return Some(PvaInput::new(payload, order));
             }
         }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::bytes::PvaInput;
-use super::{DEEPEST, MOST_NODES, MOST_TYPES, PvaFault};
+use super::{DEEPEST, MOST_BYTES_OF_TYPES, MOST_NODES, MOST_TYPES, PvaFault};
 
 /// A type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,10 +82,18 @@ pub struct PvaFields {
     depth: u8,
 }
 
-/// The types that a server has numbered on one circuit.
-#[derive(Debug, Default)]
+/// The types that a peer has numbered on one circuit.
+#[derive(Debug)]
 pub struct TypeRegistry {
     types: HashMap<u16, PvaType, ahash::RandomState>,
+    /// The bytes that descriptions may still have.
+    room: usize,
+}
+
+impl Default for TypeRegistry {
+    fn default() -> Self {
+        Self { types: HashMap::default(), room: usize::MAX }
+    }
 }
 
 impl PvaType {
@@ -188,8 +196,14 @@ impl PvaScalar {
 }
 
 impl TypeRegistry {
-    /// Stores a type under its number.
-    fn keep(&mut self, number: u16, of: &PvaType) -> Result<(), PvaFault> {
+    /// Returns a registry for the types of a client, of which there may be thousands.
+    pub fn of_client() -> Self {
+        Self { room: MOST_BYTES_OF_TYPES, ..Self::default() }
+    }
+
+    /// Stores a type under its number; its description had that many bytes.
+    fn keep(&mut self, number: u16, of: &PvaType, bytes: usize) -> Result<(), PvaFault> {
+        self.room = self.room.checked_sub(bytes).ok_or(PvaFault("it numbers too large types"))?;
         if self.types.len() >= MOST_TYPES && !self.types.contains_key(&number) {
             return Err(PvaFault("it numbers too many types"));
         }
@@ -211,8 +225,9 @@ fn read(input: &mut PvaInput<'_>, registry: &mut TypeRegistry, depth: u8) -> Res
         }
         NUMBERED => {
             let number = input.word()?;
+            let before = input.unread_bytes();
             let of = read(input, registry, depth + 1)?.ok_or(PvaFault("it numbers no type"))?;
-            registry.keep(number, &of)?;
+            registry.keep(number, &of, before - input.unread_bytes())?;
             Ok(Some(of))
         }
         code => read_description(code, input, registry, depth).map(Some),

@@ -49,6 +49,13 @@ impl PvaBits {
         bits
     }
 
+    /// Returns the set whose bits are those of a number.
+    pub fn of(number: u64) -> Self {
+        let mut bits = Self::default();
+        bits.words[0] = number;
+        bits
+    }
+
     fn set(&mut self, bit: u32) {
         if let Some(word) = self.words.get_mut(bit as usize / 64) {
             *word |= 1 << (bit % 64);

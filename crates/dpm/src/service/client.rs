@@ -54,6 +54,8 @@ pub enum BroughtBy {
     Grpc,
     /// Channel Access, the protocol of EPICS.
     ChannelAccess,
+    /// pvAccess, the newer protocol of EPICS.
+    PvAccess,
     /// HTTP: the API and its events.
     Http,
 }
@@ -63,7 +65,7 @@ impl BroughtBy {
     pub fn name(self) -> &'static str {
         match self {
             Self::Grpc => "gRPC",
-            Self::ChannelAccess => "EPICS",
+            Self::ChannelAccess | Self::PvAccess => "EPICS",
             Self::Http => "HTTP",
         }
     }

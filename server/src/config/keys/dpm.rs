@@ -203,6 +203,16 @@ pub const KEYS: &[ConfigKey] = &[
     },
     ConfigKey {
         table: TABLE,
+        name: "pv_access",
+        doc: "Address and port, TCP and UDP, at which EPICS clients read devices by pvAccess. Anyone who can reach it may read.",
+        set: |config, given| put(&mut config.dpm.pv_access, address(*given).map(Some)),
+        show: |config| match config.dpm.pv_access {
+            Some(address) => quoted_value(&address.to_string()),
+            None => ShownValue::Unset("\"0.0.0.0:5076\""),
+        },
+    },
+    ConfigKey {
+        table: TABLE,
         name: "keytab",
         doc: "The key of this service in Kerberos, with which clients authenticate to set devices; without it,\n\
               nothing can be set.",
