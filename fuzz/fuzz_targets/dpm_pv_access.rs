@@ -1,5 +1,5 @@
-//! Servers of pvAccess: whatever they send on a circuit or in answer to a search, nothing panics,
-//! and what is kept for them is one variable.
+//! Servers and clients of pvAccess: whatever they send on a circuit, in a search or in answer to
+//! one, nothing panics, and what is kept for servers is one variable.
 
 #![no_main]
 
@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use rookery_dpm::database::Database;
+use rookery_dpm::gateway::GatewayWire;
+use rookery_dpm::gateway::pva::PvaGatewayCircuit;
 use rookery_dpm::link::{Came, Goes, LinkNetwork::PvAccess};
 use rookery_dpm::pv_access::bytes::{ByteOrder, PvaInput};
 use rookery_dpm::pv_access::frame::{PvaFrames, search_responses};
@@ -44,6 +46,14 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     let database = Database::read(DEVICES).expect("a good database");
+    let _ = PvaGatewayCircuit::search(&Default::default(), bytes, &database, 5076);
+    let mut circuit = PvaGatewayCircuit::begin(&Arc::default());
+    for part in bytes.chunks(61) {
+        if circuit.received(part, &database, 5076).is_err() {
+            break;
+        }
+        let _ = circuit.take_changes();
+    }
     let mut dpm = Dpm::new(ServiceOptions::default(), Arc::new(database));
     let at = |millis| Moment { millis, unix_millis: 1_700_000_000_000 + millis as i64 };
     let client = dpm.connect();

@@ -9,10 +9,11 @@ use crate::acnet::requests;
 use crate::driver::{
     LARGEST_SETTINGS, MOST_CLIENTS, MOST_CLIENTS_OF_ADDRESS, MOST_OUTPUT, MOST_UNSENT, STUCK, UNPROVED_CALLS,
 };
+use crate::gateway::pva::MOST_WAITING;
 use crate::gateway::{self, MOST_ASKED, MOST_CHANNELS};
 use crate::grpc::plots;
 use crate::pool::{LARGEST_ANSWER, LARGEST_PACKET, MOST_CIRCUITS};
-use crate::pv_access::{LARGEST, LONGEST_SKIPPED, MOST_TYPES};
+use crate::pv_access::{LARGEST, LARGEST_OF_CLIENT, LONGEST_SKIPPED, MOST_BYTES_OF_TYPES, MOST_TYPES};
 use crate::service::{FRAME, GONE, MOST_TASKS, ServiceOptions};
 
 /// The bounds of DPM, in the order of the page of limits.
@@ -68,10 +69,16 @@ pub const BOUNDS: &[Bound] = &[
     number("circuits to servers of pvAccess", Per::Server, MOST_CIRCUITS).or(NOT_FOUND),
     number("circuits of clients of Channel Access", Per::Server, MOST_CLIENTS).or(CLOSED),
     number("circuits of clients of Channel Access", Per::Address, MOST_CLIENTS_OF_ADDRESS).or(CLOSED),
+    number("circuits of clients of pvAccess", Per::Server, MOST_CLIENTS).or(CLOSED),
+    number("circuits of clients of pvAccess", Per::Address, MOST_CLIENTS_OF_ADDRESS).or(CLOSED),
     number("channels of a circuit", Per::Connection, MOST_CHANNELS).or("the circuit is ended"),
     number("reads and monitors of a circuit", Per::Connection, MOST_ASKED).or("the circuit is ended"),
     bytes("a message of a client of Channel Access", Per::Connection, gateway::LARGEST).or("the circuit is ended"),
-    bytes("values that wait for a client of Channel Access", Per::Connection, MOST_OUTPUT)
+    bytes("a message of a client of pvAccess", Per::Connection, LARGEST_OF_CLIENT).or("the circuit is ended"),
+    bytes("types that a client of pvAccess numbers", Per::Connection, MOST_BYTES_OF_TYPES).or("the circuit is ended"),
+    bytes("newest updates of monitors that wait for a client of pvAccess", Per::Connection, MOST_WAITING)
+        .or("readings wait like those of any other client"),
+    bytes("values that wait for a client of EPICS", Per::Connection, MOST_OUTPUT)
         .or("further ones wait like those of any other client"),
     millis("the time for which none of these values is read", Per::Connection, STUCK.as_millis() as u64)
         .or("the circuit is ended"),

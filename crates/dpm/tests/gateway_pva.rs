@@ -231,7 +231,7 @@ fn an_update_is_built_once_for_all_clients() {
     }
     for (round, number) in [70.0, 71.0, 72.0].into_iter().enumerate() {
         stages.iter_mut().for_each(|stage| stage.circuit.reply(&scalar(1, number)));
-        assert_eq!(shared.built(), round as u64 + 1);
+        assert_eq!(shared.builds(), round as u64 + 1);
     }
     let sent: Vec<_> = stages.iter_mut().map(PvaStage::messages).collect();
     assert!(sent.iter().all(|messages| messages.len() == 3 && *messages == sent[0]));
@@ -311,7 +311,7 @@ fn the_type_of_a_field_is_told() {
         assert_eq!(refusal(&mut input).expect("a status").is_none(), is_known, "{path}");
         assert!(!is_known || PvaType::read(&mut input, &mut TypeRegistry::default()).is_ok_and(|of| of.is_some()));
     }
-    let echo = stage.say(|order, out| message::echo(order, out));
+    let echo = stage.say(message::echo);
     assert_eq!(echo, Ok(vec![(command::ECHO, Vec::new())]));
 }
 

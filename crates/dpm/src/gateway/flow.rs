@@ -25,8 +25,8 @@ impl MonitorFlow {
         Self { credits, newest: None, is_overrun: false, is_first: true, is_queued: false, asked: None }
     }
 
-    /// Returns the bytes that wait.
-    pub(super) fn waiting(&self) -> usize {
+    /// Returns the size of the update that waits.
+    pub(super) fn waiting_bytes(&self) -> usize {
         self.newest.as_ref().map_or(0, |update| update.len())
     }
 

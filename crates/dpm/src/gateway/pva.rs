@@ -136,7 +136,7 @@ impl GatewayWire for PvaGatewayCircuit {
             RequestKind::Get(asked) => {
                 let step = asked.take().map_or(0, |(_, step)| step);
                 let value = self.shared.encode(&request.key, &read, &channel.details);
-                serving::got(number, step, &value, &mut self.output);
+                serving::give(number, step, &value, &mut self.output);
                 self.forget(reference);
                 if step & step::DESTROY != 0 {
                     self.end(number);
@@ -147,9 +147,9 @@ impl GatewayWire for PvaGatewayCircuit {
                 let selected = request.key.selected & all;
                 let key = UpdateKey { selected, ..request.key.clone() };
                 let update = self.shared.encode(&key, &read, &channel.details);
-                self.waiting -= flow.waiting();
+                self.waiting -= flow.waiting_bytes();
                 flow.put(update);
-                self.waiting += flow.waiting();
+                self.waiting += flow.waiting_bytes();
                 self.enqueue(number);
                 self.flush();
             }
@@ -166,7 +166,7 @@ impl GatewayWire for PvaGatewayCircuit {
             if let Some((update, is_overrun)) = flow.take() {
                 self.waiting -= update.len();
                 let left_out = if is_overrun { request.key.selected & request.key.form.changing() } else { 0 };
-                serving::update(number, &update, left_out, &mut self.output);
+                serving::write_update(number, &update, left_out, &mut self.output);
             }
             self.enqueue(number);
         }
@@ -214,7 +214,7 @@ impl PvaGatewayCircuit {
         match command {
             command::CONNECTION_VALIDATION => {
                 let is_known = serving::is_method_known(&mut input)?;
-                serving::validated((!is_known).then_some("unknown method"), &mut self.output);
+                serving::end_greeting((!is_known).then_some("unknown method"), &mut self.output);
             }
             command::ECHO => {
                 let mut echo = PvaOutput::new(serving::ORDER);
@@ -238,7 +238,7 @@ impl PvaGatewayCircuit {
                 let (_sid, number, step) = (input.long()?, input.long()?, input.byte()?);
                 // The end of a request that never began needs no answer.
                 if step & !step::DESTROY != 0 || step == 0 {
-                    serving::refused(command, number, step, READ_ONLY, &mut self.output);
+                    serving::refuse(command, number, step, READ_ONLY, &mut self.output);
                 }
             }
             // Further ways to name users, and messages that need no answer.
@@ -255,7 +255,7 @@ impl PvaGatewayCircuit {
                 return Err(CloseCircuit);
             }
             let Some((request, target)) = name_of(name).and_then(|name| variable(name, database)) else {
-                serving::created(cid, Err("no such variable"), &mut self.output);
+                serving::answer_create(cid, Err("no such variable"), &mut self.output);
                 continue;
             };
             let (native, count) = shape(&target);
@@ -270,7 +270,7 @@ impl PvaGatewayCircuit {
             let sid = self.next_channel;
             self.next_channel = sid.checked_add(1).ok_or(CloseCircuit)?;
             self.channels.insert(sid, PvaGatewayChannel { request, form, details });
-            serving::created(cid, Ok(sid), &mut self.output);
+            serving::answer_create(cid, Ok(sid), &mut self.output);
         }
         Ok(())
     }
@@ -284,7 +284,7 @@ impl PvaGatewayCircuit {
         for number in of_it.collect::<Vec<_>>() {
             self.end(number);
         }
-        serving::destroyed(sid, cid, &mut self.output);
+        serving::confirm_destroy(sid, cid, &mut self.output);
     }
 
     /// Begins a request, if its channel is open and the client selects something.
@@ -300,12 +300,12 @@ impl PvaGatewayCircuit {
         }
         let wanted = serving::request(input, &mut self.registry)?;
         let Some(channel) = self.channels.get(&sid) else {
-            serving::refused(command, number, step, UNKNOWN, &mut self.output);
+            serving::refuse(command, number, step, UNKNOWN, &mut self.output);
             return Ok(());
         };
         let selected = channel.form.select(wanted.as_deref());
         if selected == 0 {
-            serving::refused(command, number, step, "it has none of these fields", &mut self.output);
+            serving::refuse(command, number, step, "it has none of these fields", &mut self.output);
             return Ok(());
         }
         let of = match command {
@@ -314,7 +314,7 @@ impl PvaGatewayCircuit {
             _ => RequestKind::Monitor(MonitorFlow::new(None)),
         };
         let key = UpdateKey { variable: channel.request.to_string().into(), form: channel.form, selected };
-        serving::begun(command, number, channel.form, &mut self.output);
+        serving::begin(command, number, channel.form, &mut self.output);
         self.requests.insert(number, PvaGatewayRequest { sid, key, of });
         Ok(())
     }
@@ -326,11 +326,11 @@ impl PvaGatewayCircuit {
             return self.begin_request(command::GET, (sid, number), step, input);
         }
         let Some(request) = self.requests.get_mut(&number).filter(|request| request.sid == sid) else {
-            serving::refused(command::GET, number, step, UNKNOWN, &mut self.output);
+            serving::refuse(command::GET, number, step, UNKNOWN, &mut self.output);
             return Ok(());
         };
         let (RequestKind::Get(asked @ None), Some(channel)) = (&mut request.of, self.channels.get(&sid)) else {
-            serving::refused(command::GET, number, step, "it is busy, or no such request", &mut self.output);
+            serving::refuse(command::GET, number, step, "it is busy, or no such request", &mut self.output);
             return Ok(());
         };
         let reference = self.next_asked;
@@ -382,8 +382,8 @@ impl PvaGatewayCircuit {
     fn tell_type(&mut self, input: &mut PvaInput<'_>) -> Result<(), CloseCircuit> {
         let (sid, number, path) = (input.long()?, input.long()?, input.text()?);
         match (self.channels.get(&sid), std::str::from_utf8(path)) {
-            (Some(channel), Ok(path)) => serving::field_type(number, channel.form, path, &mut self.output),
-            _ => serving::field_refused(number, UNKNOWN, &mut self.output),
+            (Some(channel), Ok(path)) => serving::tell_type(number, channel.form, path, &mut self.output),
+            _ => serving::refuse_type(number, UNKNOWN, &mut self.output),
         }
         Ok(())
     }
@@ -406,7 +406,7 @@ impl PvaGatewayCircuit {
         let asked = match request.of {
             RequestKind::Get(asked) => asked.map(|(reference, _)| reference),
             RequestKind::Monitor(flow) => {
-                self.waiting -= flow.waiting();
+                self.waiting -= flow.waiting_bytes();
                 flow.asked
             }
         };

@@ -54,7 +54,7 @@ impl SharedUpdates {
     }
 
     /// Returns the number of updates that were built so far.
-    pub fn built(&self) -> u64 {
+    pub fn builds(&self) -> u64 {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).built
     }
 

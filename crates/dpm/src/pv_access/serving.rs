@@ -93,14 +93,14 @@ pub fn is_method_known(input: &mut PvaInput<'_>) -> Result<bool, PvaFault> {
 }
 
 /// Appends the end of the greeting.
-pub fn validated(refusal: Option<&str>, out: &mut Vec<u8>) {
+pub fn end_greeting(refusal: Option<&str>, out: &mut Vec<u8>) {
     let mut payload = PvaOutput::new(ORDER);
     status(refusal, &mut payload);
     frame::write_of_server(command::CONNECTION_VALIDATED, &payload, out);
 }
 
 /// Appends the answer to a request to open a channel.
-pub fn created(cid: u32, sid: Result<u32, &str>, out: &mut Vec<u8>) {
+pub fn answer_create(cid: u32, sid: Result<u32, &str>, out: &mut Vec<u8>) {
     let mut payload = PvaOutput::new(ORDER);
     payload.long(cid);
     payload.long(sid.unwrap_or(u32::MAX));
@@ -109,7 +109,7 @@ pub fn created(cid: u32, sid: Result<u32, &str>, out: &mut Vec<u8>) {
 }
 
 /// Appends the message that a channel is closed.
-pub fn destroyed(sid: u32, cid: u32, out: &mut Vec<u8>) {
+pub fn confirm_destroy(sid: u32, cid: u32, out: &mut Vec<u8>) {
     let mut payload = PvaOutput::new(ORDER);
     payload.long(sid);
     payload.long(cid);
@@ -117,7 +117,7 @@ pub fn destroyed(sid: u32, cid: u32, out: &mut Vec<u8>) {
 }
 
 /// Appends the beginning of a request, with the type of its values.
-pub fn begun(command: u8, number: u32, form: ServedForm, out: &mut Vec<u8>) {
+pub fn begin(command: u8, number: u32, form: ServedForm, out: &mut Vec<u8>) {
     let mut payload = head(number, step::INIT);
     status(None, &mut payload);
     form.describe(&mut payload);
@@ -125,14 +125,14 @@ pub fn begun(command: u8, number: u32, form: ServedForm, out: &mut Vec<u8>) {
 }
 
 /// Appends the refusal of a step of a request.
-pub fn refused(command: u8, number: u32, step: u8, words: &str, out: &mut Vec<u8>) {
+pub fn refuse(command: u8, number: u32, step: u8, words: &str, out: &mut Vec<u8>) {
     let mut payload = head(number, step);
     status(Some(words), &mut payload);
     frame::write_of_server(command, &payload, out);
 }
 
 /// Appends a value that was asked for once.
-pub fn got(number: u32, step: u8, value: &[u8], out: &mut Vec<u8>) {
+pub fn give(number: u32, step: u8, value: &[u8], out: &mut Vec<u8>) {
     let mut payload = head(number, step);
     status(None, &mut payload);
     payload.bytes.extend_from_slice(value);
@@ -140,7 +140,7 @@ pub fn got(number: u32, step: u8, value: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends an update of a monitor, with the bits of the parts of which values were left out.
-pub fn update(number: u32, value: &[u8], left_out: u64, out: &mut Vec<u8>) {
+pub fn write_update(number: u32, value: &[u8], left_out: u64, out: &mut Vec<u8>) {
     let mut payload = head(number, 0);
     payload.bytes.extend_from_slice(value);
     payload.bytes.extend(value::PvaBits::of(left_out).to_bytes());
@@ -148,7 +148,7 @@ pub fn update(number: u32, value: &[u8], left_out: u64, out: &mut Vec<u8>) {
 }
 
 /// Appends the type of a channel's field, or of the channel if the path is empty.
-pub fn field_type(number: u32, form: ServedForm, path: &str, out: &mut Vec<u8>) {
+pub fn tell_type(number: u32, form: ServedForm, path: &str, out: &mut Vec<u8>) {
     let mut payload = PvaOutput::new(ORDER);
     payload.long(number);
     let mut of = PvaOutput::new(ORDER);
@@ -165,7 +165,7 @@ pub fn field_type(number: u32, form: ServedForm, path: &str, out: &mut Vec<u8>) 
 }
 
 /// Appends the refusal to tell a type.
-pub fn field_refused(number: u32, words: &str, out: &mut Vec<u8>) {
+pub fn refuse_type(number: u32, words: &str, out: &mut Vec<u8>) {
     let mut payload = PvaOutput::new(ORDER);
     payload.long(number);
     status(Some(words), &mut payload);
