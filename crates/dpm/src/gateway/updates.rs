@@ -84,4 +84,4 @@ impl SharedUpdates {
 /// The most updates that are kept for other circuits, and their bytes; if there are more, all are
 /// forgotten.
 const MOST_SHARED: usize = 20_000;
-const MOST_SHARED_BYTES: usize = 16 << 20;
+pub(crate) const MOST_SHARED_BYTES: usize = 16 << 20;
