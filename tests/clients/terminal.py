@@ -57,6 +57,8 @@ async def profanity_reads_what_has_waited():
             await alice.acknowledged()
         async with Profanity() as bob:
             await bob.log_in(server, "bob@localhost", "secret", direct=True)
+            # The message comes after the login; before it there is no window.
+            await bob.shows("chat message: alice@localhost")
             await bob.types("/win 2", shows="while you were away")
             await bob.types("/quit")
 
