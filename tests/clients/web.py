@@ -86,7 +86,9 @@ async def health_and_metrics_are_told():
     async with Rookery("alice", tables=PLAIN) as server:
         base = f"http://127.0.0.1:{server.web_port}"
         assert _get(server, f"{base}/health/live")[::2] == (200, "live\n")
-        assert _get(server, f"{base}/health/ready")[::2] == (200, "ready\n")
+        status, _, told = _get(server, f"{base}/health/ready")
+        # The disk of the machine may be nearly full.
+        assert status == 200 and told.startswith("ready"), told
         stream = _WebSocket(_upgraded(server, "/ws"))
         stream.login("alice")
         status, headers, page = _get(server, f"{base}/metrics")

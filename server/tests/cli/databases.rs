@@ -106,6 +106,8 @@ pub fn probes_and_metrics_tell_the_truth_while_it_is_away<D: Databases>(database
     rig.write("rookery.toml", &store.replace(FREE_PORTS, &ours));
     rig.run_with(&["user", "add", "juliet@localhost", "--password-stdin", "--allow-short"], "pencil\n").fine();
     let ready = || get(port, "/health/ready");
+    // The machine's disk may be nearly full, which is told behind a comma.
+    let is_ready = || matches!(ready(), (200, told) if told.starts_with("ready"));
     let metric = |name: &str| {
         let (_, page) = get(port, "/metrics");
         let value =
@@ -114,7 +116,7 @@ pub fn probes_and_metrics_tell_the_truth_while_it_is_away<D: Databases>(database
     };
     let (server, _) = rig.serve();
     let start = Instant::now();
-    assert_eq!(ready(), (200, "ready\n".to_owned()));
+    assert!(is_ready(), "{:?}", ready());
     assert!(metric("rookery_store_connections") > 0.0);
     for times in 1..=2 {
         way.refuse(true);
@@ -136,7 +138,7 @@ pub fn probes_and_metrics_tell_the_truth_while_it_is_away<D: Databases>(database
         while ready().0 == 503 {
             thread::sleep(Duration::from_millis(50));
         }
-        assert_eq!(ready(), (200, "ready\n".to_owned()));
+        assert!(is_ready(), "{:?}", ready());
         assert!(metric("rookery_store_reconnects_total") > reconnects, "time {times}");
         assert!(rig.run(&["user", "show", "juliet@localhost"]).fine().contains("juliet@localhost"));
     }

@@ -14,7 +14,7 @@ const DEMO: &str = "[dpm]\nenabled = true\ndemo = true\nlisten = \"127.0.0.1:0\"
 fn readings_are_served_from_start_to_stop() {
     let rig = CliRig::new();
     rig.write("rookery.toml", &format!("{FREE_PORTS}{DEMO}"));
-    let checked = rig.run(&["check"]).fine();
+    let checked = rig.run(&["check"]).starts();
     assert!(checked.contains("devices: 7, front-ends: 2"), "{checked}");
     let (server, said) = rig.serve();
     let address = said.split([' ', '\n']).collect::<Vec<_>>();

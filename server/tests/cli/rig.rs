@@ -170,6 +170,15 @@ impl RigEnded {
         self.out
     }
 
+    /// Checks that `rookery check` found nothing that keeps a server from starting, and returns its
+    /// output. There may be warnings: other programs may listen on the machine that runs the tests,
+    /// and its disk may be nearly full.
+    #[track_caller]
+    pub fn starts(self) -> String {
+        assert!(matches!(self.code, 0 | 3), "{}{}", self.out, self.err);
+        self.out
+    }
+
     /// Checks that the command failed with this code, and with this on standard error.
     #[track_caller]
     pub fn expect_failure(self, code: i32, words: &str) {

@@ -283,5 +283,5 @@ fn ten_that_start_at_once_migrate_once() {
         }
     });
     assert!(rig.run(&["store", "migrate", "--dry-run"]).fine().contains("the latest"));
-    assert!(rig.run(&["check"]).fine().contains("the integrity check found no damage"));
+    assert!(rig.run(&["check"]).starts().contains("the integrity check found no damage"));
 }
