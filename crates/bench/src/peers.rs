@@ -39,7 +39,10 @@ pub struct Peers {
     /// Small sizes: all loads on all servers in under three minutes
     #[arg(long)]
     quick: bool,
-    /// Only these servers
+    /// Seconds for which each load is measured [default: those of the load]
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<u32>,
+    /// Only these servers, in this order
     #[arg(long, value_enum, value_delimiter = ',', value_name = "SERVER,…")]
     only: Vec<PeerServer>,
     /// Only these loads
@@ -58,6 +61,8 @@ pub struct Peers {
 pub enum PeerServer {
     /// This program
     Rookery,
+    /// This program with `io = "io_uring"`; runs only if it is named
+    RookeryIoUring,
     /// Debian's package ejabberd
     Ejabberd,
     /// Debian's package prosody
@@ -88,7 +93,7 @@ pub fn run(args: &Peers) -> BenchOutcome<()> {
         result.write(&file).map_err(|error| format!("{}: {error}", file.display()))?;
         results.push(result);
     }
-    for load in program::loads(args.quick) {
+    for load in program::loads(args.quick, args.seconds) {
         let first = results.iter_mut().find(|result| result.scenario == load.title);
         first.into_iter().for_each(|result| result.notes.push(SAME.to_owned()));
     }
@@ -105,16 +110,26 @@ impl PeerServer {
     pub fn name(self) -> &'static str {
         match self {
             PeerServer::Rookery => "Rookery",
+            PeerServer::RookeryIoUring => "Rookery-io_uring",
             PeerServer::Ejabberd => "ejabberd",
             PeerServer::Prosody => "Prosody",
             PeerServer::Raw => "raw",
         }
     }
 
+    /// Returns the servers to be measured: those that were named, or all but variants of one.
+    fn chosen(named: &[PeerServer]) -> Vec<PeerServer> {
+        if !named.is_empty() {
+            return named.to_vec();
+        }
+        let all = PeerServer::value_variants().iter().copied();
+        all.filter(|peer| *peer != PeerServer::RookeryIoUring).collect()
+    }
+
     /// Returns the steps for installing it; `None` if it is installed.
     fn missing(self) -> Option<String> {
         let (file, package) = match self {
-            PeerServer::Rookery | PeerServer::Raw => return None,
+            PeerServer::Rookery | PeerServer::RookeryIoUring | PeerServer::Raw => return None,
             PeerServer::Ejabberd => (ejabberd::CONTROL, "ejabberd"),
             PeerServer::Prosody => (prosody::PROGRAM, "prosody"),
         };
@@ -125,14 +140,13 @@ impl PeerServer {
 
 /// Returns the loads in order, each with its server.
 fn plan(args: &Peers) -> Vec<(ProgramLoad, PeerServer)> {
-    let wanted = |peer: &PeerServer| args.only.is_empty() || args.only.contains(peer);
-    let peers: Vec<PeerServer> = PeerServer::value_variants().iter().copied().filter(wanted).collect();
+    let peers = PeerServer::chosen(&args.only);
     for peer in &peers {
         if let Some(missing) = peer.missing() {
             eprintln!("{} is left out: {missing}", peer.name());
         }
     }
-    let loads = program::loads(args.quick).into_iter();
+    let loads = program::loads(args.quick, args.seconds).into_iter();
     let loads = loads.filter(|load| args.scenarios.is_empty() || args.scenarios.iter().any(|name| name == load.name));
     let there = |(load, peer): &(ProgramLoad, PeerServer)| peer.missing().is_none() && load.fits(*peer);
     loads.flat_map(|load| peers.iter().map(move |peer| (load.clone(), *peer))).filter(there).collect()

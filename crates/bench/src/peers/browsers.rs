@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{PeerServer, Population, child, program, started, summary_of, write};
 use crate::engine::{TRANSPORTS, Transport, parser};
@@ -77,8 +77,8 @@ impl WebsocketVsBosh {
 
     /// Returns the available servers, each with all transports.
     fn kinds(&self) -> Vec<(PeerServer, Transport)> {
-        let wanted = |peer: &PeerServer| *peer != PeerServer::Raw && (self.only.is_empty() || self.only.contains(peer));
-        let peers = PeerServer::value_variants().iter().copied().filter(wanted).filter(|peer| match peer.missing() {
+        let chosen = PeerServer::chosen(&self.only).into_iter().filter(|peer| *peer != PeerServer::Raw);
+        let peers = chosen.filter(|peer| match peer.missing() {
             Some(missing) => {
                 eprintln!("{} is left out: {missing}", peer.name());
                 false

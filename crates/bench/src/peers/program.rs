@@ -30,17 +30,19 @@ pub(super) struct ProgramLoad {
 
 /// Returns the names by which the command line selects loads, in the order of the report.
 pub(super) fn names() -> Vec<&'static str> {
-    loads(false).into_iter().map(|load| load.name).collect()
+    loads(false, None).into_iter().map(|load| load.name).collect()
 }
 
-/// Returns all loads in their order; with `quick`, small ones.
-pub(super) fn loads(quick: bool) -> Vec<ProgramLoad> {
-    let (pairs, seconds) = if quick { (100, 1.0) } else { (1000, 10.0) };
+/// Returns all loads in their order; with `quick`, small ones. `seconds` replaces the time for which
+/// each is measured, which a multicast divides among its points.
+pub(super) fn loads(quick: bool, seconds: Option<u32>) -> Vec<ProgramLoad> {
+    let time = |full: u32, small: u32| seconds.unwrap_or(if quick { small } else { full });
+    let (pairs, chat_seconds) = (if quick { 100 } else { 1000 }, f64::from(time(10, 1)));
     let chat = |name, title, window: usize| ProgramLoad {
-        raw: Some(raw::RawLoad::Chat { pairs, window, seconds }),
-        ..load(name, title, 2 * pairs, 0, &format!("chat --pairs {pairs} --window {window} --seconds {seconds}"))
+        raw: Some(raw::RawLoad::Chat { pairs, window, seconds: chat_seconds }),
+        ..load(name, title, 2 * pairs, 0, &format!("chat --pairs {pairs} --window {window} --seconds {chat_seconds}"))
     };
-    let (friends, storm_seconds) = if quick { (60, 2) } else { (300, 60) };
+    let (friends, storm_seconds) = (if quick { 60 } else { 300 }, time(60, 2));
     let storm = |name, title, every: u32| {
         let contacts = friends - 1;
         let arguments =
@@ -56,7 +58,7 @@ pub(super) fn loads(quick: bool) -> Vec<ProgramLoad> {
         }
     };
     let room = |name, title, occupants: usize, rate: u32| {
-        let seconds = if quick { 2 } else { 10 };
+        let seconds = time(10, 2);
         // Every occupant writes equally often.
         let every = occupants as f64 / f64::from(rate);
         ProgramLoad {
@@ -77,10 +79,12 @@ pub(super) fn loads(quick: bool) -> Vec<ProgramLoad> {
     };
     let (big, huge) = if quick { (50, 100) } else { (500, 3000) };
     let most = idle::most_sessions();
-    let (talkers, rate, talk) = if quick { (1000, 5000, 2) } else { (most.min(10_000), 21_000, 30) };
+    let (talkers, rate) = if quick { (1000, 5000) } else { (most.min(10_000), 21_000) };
+    let talk = time(30, 2);
     let (last, step, part) = if quick { (201, 100, 0.3) } else { (901, 100, 2.0) };
+    let part = seconds.map_or(part, |all| f64::from(all) / 10.0);
     let (idlers, arrivals) = if quick { (1000, 500) } else { (most.min(10_000), 150) };
-    let idle_seconds = if quick { 2 } else { 10 };
+    let idle_seconds = time(10, 2);
     vec![
         chat("chat-1", "chat, window 1", 1),
         chat("chat-8", "chat, window 8", 8),
@@ -200,7 +204,7 @@ mod tests {
 
     #[test]
     fn every_load_is_one_that_the_scenarios_take() {
-        for load in loads(false).into_iter().chain(loads(true)) {
+        for load in loads(false, None).into_iter().chain(loads(true, None)).chain(loads(false, Some(2))) {
             for peer in PeerServer::value_variants() {
                 let line = load.line(*peer, "127.0.0.1:5222", 1);
                 assert!(

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rookery_jid::Jid;
+use rookery_shard::SystemInterface;
 use rookery_store::{Edit, RosterItem, Stores, Subscription, sqlite, wait};
 
 use super::child::tied_command;
@@ -17,11 +18,17 @@ use crate::{BenchOutcome, chat};
 ///
 /// # Errors
 /// The error of the system or the store.
-pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> BenchOutcome<StartedReady> {
+pub(super) fn prepare(
+    folder: &Path,
+    ports: Ports,
+    population: Population,
+    interface: SystemInterface,
+) -> BenchOutcome<StartedReady> {
     let data = folder.join("data");
     fs::create_dir(&data)?;
     let (port, web, iterations) = (ports.streams.to_string(), ports.web.to_string(), ITERATIONS.to_string());
-    let values = [("DOMAIN", DOMAIN), ("PORT", &port), ("WEB", &web), ("ITERATIONS", &iterations)];
+    let values =
+        [("DOMAIN", DOMAIN), ("PORT", &port), ("WEB", &web), ("ITERATIONS", &iterations), ("IO", interface.name())];
     fs::write(data.join("rookery.toml"), fill_template(CONFIG, &values))?;
     fill(&data, population)?;
     let mut command = tied_command(env::current_exe()?);

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
 
+use rookery_shard::SystemInterface;
 use tempfile::TempDir;
 
 use super::child::ServerChild;
@@ -53,7 +54,8 @@ pub(super) fn start(peer: PeerServer, population: Population) -> BenchOutcome<St
     let folder = TempDir::with_prefix("rookery-bench-")?;
     let ports = Ports { streams: free_port()?.port(), web: free_port()?.port() };
     let ready = match peer {
-        PeerServer::Rookery => rookery::prepare(folder.path(), ports, population),
+        PeerServer::Rookery => rookery::prepare(folder.path(), ports, population, SystemInterface::Epoll),
+        PeerServer::RookeryIoUring => rookery::prepare(folder.path(), ports, population, SystemInterface::IoUring),
         PeerServer::Ejabberd => ejabberd::prepare(folder.path(), ports, population),
         PeerServer::Prosody => prosody::prepare(folder.path(), ports, population),
         PeerServer::Raw => Err("the raw limit isn't an XMPP server".into()),

@@ -21,13 +21,19 @@ fn only_what_was_asked_for_is_planned() {
         plan(&["--only", "rookery,raw", "--scenarios", "idle,chat-8"]),
         [("chat-8", PeerServer::Rookery), ("chat-8", PeerServer::Raw), ("idle", PeerServer::Rookery)]
     );
+    assert_eq!(
+        plan(&["--only", "raw,rookery-io-uring", "--scenarios", "chat-8"]),
+        [("chat-8", PeerServer::Raw), ("chat-8", PeerServer::RookeryIoUring)]
+    );
+    let unless_named = plan(&["--scenarios", "chat-8"]);
+    assert!(unless_named.iter().all(|(_, peer)| *peer != PeerServer::RookeryIoUring), "{unless_named:?}");
     assert!(PeerLine::try_parse_from(["peers", "--scenarios", "chess"]).is_err());
     assert!(PeerLine::try_parse_from(["peers", "--only", "chess"]).is_err());
 }
 
 #[test]
 fn a_server_that_does_not_come_up_costs_its_own_runs_only() {
-    let load = &program::loads(true)[0];
+    let load = &program::loads(true, None)[0];
     let result = load.nothing("it ended while it started");
     assert!(!result.is_done());
     assert!(summary_of(&result).starts_with("FAILED: it ended"));
