@@ -1,6 +1,6 @@
 //! The driver for Linux: non-blocking TCP sockets in one epoll set per shard, level-triggered.
 //!
-//! It is level-triggered because each report of readiness is followed by one `recv` only: there is
+//! Sockets are level-triggered because each report of readiness is followed by one `recv` only: there is
 //! no second, failing read to find out that a socket is empty (about 1 µs per message).
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -33,7 +33,10 @@ impl Epoll {
     pub fn new() -> io::Result<Self> {
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        epoll::add(&set, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
+        // Its counter is never read, which would be a call more for each wake: edge-triggered, each
+        // time that it grows is an event.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&set, &wake, epoll::EventData::new_u64(WAKE), flags)?;
         Ok(Self { set, wake })
     }
 
@@ -70,9 +73,7 @@ impl Epoll {
         }
         for event in &news.events {
             match event.data.u64() {
-                WAKE => {
-                    let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
-                }
+                WAKE => {}
                 listener if listener >= LISTENERS => news.listeners.push((listener - LISTENERS) as usize),
                 key => {
                     let read = epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
@@ -185,3 +186,37 @@ const LISTENERS: u64 = 1 << 40;
 const EVENTS: usize = 1024;
 /// Milliseconds without progress after which a peer is considered gone (`TCP_USER_TIMEOUT`).
 const NO_PROGRESS_MS: u32 = 60_000;
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Returns whether a wait ends before its time is over.
+    fn is_woken(epoll: &mut Epoll, most: Duration) -> bool {
+        let start = Instant::now();
+        epoll.wait(Some(most), &mut SystemNews::default());
+        start.elapsed() < most
+    }
+
+    #[test]
+    fn each_wake_ends_one_wait() {
+        let mut epoll = Epoll::new().expect("an epoll set");
+        let (wake, short, long) = (epoll.waker(), Duration::from_millis(20), Duration::from_secs(60));
+        for _ in 0..3 {
+            wake();
+            wake();
+            assert!(is_woken(&mut epoll, long), "woken before it waits");
+            assert!(!is_woken(&mut epoll, short), "the same wake doesn't count twice");
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    thread::sleep(short);
+                    wake();
+                });
+                assert!(is_woken(&mut epoll, long), "woken while it waits");
+            });
+        }
+    }
+}
