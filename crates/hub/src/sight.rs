@@ -120,16 +120,15 @@ impl World {
 
     #[cold]
     fn sight_packet(&self, packet: &Packet, to: JidRef<'_>, step: Step, why: impl FnOnce() -> String) {
-        let from = packet.sender();
-        if self.is_traced(from.as_ref(), to) {
-            self.write_down(&SightedStanza::stanza(packet.stanza(), from, to), step, &why());
+        if self.is_packet_traced(packet, to) {
+            self.write_down(&SightedStanza::stanza(packet.stanza(), packet.sender(), to), step, &why());
         }
     }
 
     /// Reports to traces the outcome of a request.
     #[inline]
     pub fn sight_iq(&self, iq: &Iq, step: Step, why: impl FnOnce() -> String) {
-        if self.is_tracing() && self.is_traced(Some(&iq.from), iq.to.as_ref()) {
+        if self.is_tracing() && self.is_traced(Some(iq.from.as_ref()), iq.to.as_ref()) {
             self.write_down(&SightedStanza::iq(iq), step, &why());
         }
     }
@@ -138,8 +137,15 @@ impl World {
     #[cold]
     pub(crate) fn sight_sent(&self, link: Link, stanza: Stanza<'_>, step: Step, why: impl FnOnce() -> String) {
         let Some(from) = self.outboxes.address(link) else { return };
-        let to = stanza.to().and_then(|to| Jid::parse(&to).ok()).unwrap_or_else(|| from.to_bare());
-        if self.is_traced(Some(from), to.as_ref()) && stanza.kind() != Kind::Other {
+        let text = stanza.to();
+        // Nearly all addresses are prepared as they are sent.
+        if let Some(to) = text.as_deref().and_then(JidRef::parse_prepared)
+            && !self.is_traced(Some(from.as_ref()), to)
+        {
+            return;
+        }
+        let to = text.and_then(|to| Jid::parse(&to).ok()).unwrap_or_else(|| from.to_bare());
+        if self.is_traced(Some(from.as_ref()), to.as_ref()) && stanza.kind() != Kind::Other {
             self.write_down(&SightedStanza::stanza(stanza, Some(from.clone()), to.as_ref()), step, &why());
         }
     }
@@ -160,7 +166,7 @@ impl World {
     pub(crate) fn sight_probe(&self, from: &Jid, to: &str, step: Step, why: &str) {
         if self.is_tracing()
             && let Ok(to) = Jid::parse(to)
-            && self.is_traced(Some(from), to.as_ref())
+            && self.is_traced(Some(from.as_ref()), to.as_ref())
         {
             let (type_, mark) = (Cow::Borrowed("probe"), Cow::default());
             let from = Some(from.clone());
@@ -183,13 +189,13 @@ impl World {
     /// happens.
     #[cold]
     pub(crate) fn sight_rules(&self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
-        let from = packet.sender();
-        let links = user.and_then(|user| self.people.users.get(user as usize)).map(|user| user.links.clone());
-        let links = links.unwrap_or_default();
-        let addresses = links.iter().filter_map(|&link| self.outboxes.address(link));
-        if !self.is_traced(from.as_ref(), to) && !addresses.into_iter().any(|own| self.is_traced(None, own.as_ref())) {
+        let user_found = user.and_then(|user| self.people.users.get(user as usize));
+        let own = user_found.into_iter().flat_map(|user| &user.links);
+        let mut own = own.filter_map(|&link| self.outboxes.address(link));
+        if !self.is_packet_traced(packet, to) && !own.any(|own| self.is_traced(None, own.as_ref())) {
             return;
         }
+        let links = user_found.map(|user| user.links.clone()).unwrap_or_default();
         let session = to.resource().and_then(|resource| self.find_resource(user, resource));
         match (packet.kind(), session) {
             (_, Some(link)) if !self.is_about_account(packet) => {
@@ -301,7 +307,7 @@ impl World {
     #[cold]
     pub(crate) fn sight_copies(&self, packet: &Packet, to: &Addresses) {
         let Some(from) = packet.sender() else { return };
-        if self.is_traced(Some(&from), from.as_ref()) {
+        if self.is_traced(None, from.as_ref()) {
             let count = to.iter().count();
             self.sight(packet, from.as_ref(), Step::Goes, || format!("copies for {count} addresses of this shard"));
             return;
@@ -329,10 +335,19 @@ impl World {
         }
     }
 
+    /// Returns whether a trace is about a stanza on its way to an address. While there is any trace,
+    /// each stanza comes here several times: nothing is allocated for an address in plain ASCII.
+    fn is_packet_traced(&self, packet: &Packet, to: JidRef<'_>) -> bool {
+        match packet.plain_sender() {
+            Some(from) => self.is_traced(Some(from), to),
+            None => self.is_traced(packet.sender().as_ref().map(Jid::as_ref), to),
+        }
+    }
+
     /// Returns whether a trace is about stanzas between these.
-    fn is_traced(&self, from: Option<&Jid>, to: JidRef<'_>) -> bool {
+    fn is_traced(&self, from: Option<JidRef<'_>>, to: JidRef<'_>) -> bool {
         let now_ms = self.clock.now_ms;
-        self.traces.iter().any(|trace| trace.until_ms() > now_ms && trace.concerns(from.map(Jid::as_ref), to))
+        self.traces.iter().any(|trace| trace.until_ms() > now_ms && trace.concerns(from, to))
     }
 
     fn write_down(&self, seen: &SightedStanza<'_>, step: Step, why: &str) {

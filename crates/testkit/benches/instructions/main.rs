@@ -46,6 +46,7 @@ fn scanner(text: String) -> usize {
 // Makes a server process its clients' input: sockets are read, stanzas routed, copies written.
 #[library_benchmark]
 #[bench::route_to_a_full_jid(args = (scene::chat("/bench")), teardown = Scene::check)]
+#[bench::route_beside_a_trace(args = (scene::beside_a_trace()), teardown = Scene::check)]
 #[bench::route_to_a_bare_jid(args = (scene::chat("")), teardown = Scene::check)]
 #[bench::presence_to_a_contact(args = (scene::presence()), teardown = Scene::check)]
 #[bench::room_copy(args = (scene::room()), teardown = Scene::check)]

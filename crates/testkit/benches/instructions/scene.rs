@@ -4,6 +4,9 @@
 //! Every scene has already run once in the same way when the count begins, so that tables have
 //! grown and caches are filled.
 
+use std::sync::Arc;
+
+use rookery_hub::{Subject, Trace, TraceExtent};
 use rookery_testkit::{Client, Config, Server, befriend};
 
 /// The messages of a chat.
@@ -57,6 +60,17 @@ impl Scene {
 /// the recipient's address.
 pub fn chat(end: &str) -> Scene {
     chats(server(&["archive"]), end)
+}
+
+/// Returns a scene in which one account chats with another while an operator traces a third.
+pub fn beside_a_trace() -> Scene {
+    let server = server(&["archive"]);
+    let subject = Subject::parse(&account(0)).expect("an address");
+    let extent = TraceExtent { has_contents: false, most_stanzas: 100 };
+    server.run_at(0, move |world| {
+        world.trace(Arc::new(Trace::new(1, subject, extent, u64::MAX, 1)));
+    });
+    chats(server, "/bench")
 }
 
 /// Returns a scene in which one account chats with another, and both archive the messages.
