@@ -15,7 +15,7 @@ pub struct Census {
     pub questions: usize,
     /// Logins that wait for the store.
     pub logins: usize,
-    /// Mail for other shards, and events for the driver.
+    /// Mail for other shards, errors among it that wait for their homes, and events for the driver.
     pub outgoing: usize,
     /// Calls that are to be made later. Recurring ones are included.
     pub timers: usize,
@@ -32,7 +32,10 @@ impl World {
             requests: waiting.asked.0.len(),
             questions: waiting.gatherings.waiting.len(),
             logins: waiting.logins.under_way + waiting.logins.queue.len(),
-            outgoing: mail + self.out.events.len() + self.out.given_back.as_ref().map_or(0, |back| back.len()),
+            outgoing: mail
+                + waiting.untold.waiting.len()
+                + self.out.events.len()
+                + self.out.given_back.as_ref().map_or(0, |back| back.len()),
             timers: waiting.timers.calls.len(),
         }
     }

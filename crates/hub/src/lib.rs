@@ -49,7 +49,8 @@
 //! * [`state`]: the state of modules. [`memo`], [`question`]: their messages and questions to
 //!   themselves on other shards, `letter_versions`: the versions of these that older nodes
 //!   understand, `reply`: the right to answer; [`errand`]: work from other threads. [`mail`]:
-//!   everything that shards tell each other; `post`: its dispatch and arrival.
+//!   everything that shards tell each other; `post`: its dispatch and arrival, `untold`: errors
+//!   for senders that can't be reached.
 //! * [`rate`]: the rate at which a session may send, `throttle`: delays for one that is faster.
 //!   `pace`: the pace of stanzas that the server sends of its own accord. [`share`]: the part of a
 //!   queue that one sender may fill.
@@ -150,6 +151,7 @@ pub mod task;
 mod throttle;
 pub mod timer;
 pub mod trace;
+mod untold;
 mod waiting;
 mod wakeups;
 mod whole;

@@ -435,11 +435,14 @@ const MAIL_BYTES: usize = 256;
 const NAME_BYTES: usize = 64;
 const MEMO_BYTES: usize = 2048;
 
-/// The bound of mail that waits, for the page of limits.
-pub const BOUNDS: &[rookery_observe::Bound] = &[rookery_observe::Bound::on(
-    "mail for accounts and rooms that are on their way to this node",
-    rookery_observe::Per::Shard,
-    rookery_observe::Most::Fixed(MOST_KEPT_BYTES as u64),
-    rookery_observe::Unit::Bytes,
-)
-.or("the sender gets <resource-constraint/>")];
+/// The bounds of mail that waits, for the page of limits.
+pub const BOUNDS: &[rookery_observe::Bound] = &[
+    rookery_observe::Bound::on(
+        "mail for accounts and rooms that are on their way to this node",
+        rookery_observe::Per::Shard,
+        rookery_observe::Most::Fixed(MOST_KEPT_BYTES as u64),
+        rookery_observe::Unit::Bytes,
+    )
+    .or("the sender gets <resource-constraint/>"),
+    crate::untold::ERRORS_BOUND,
+];

@@ -9,6 +9,7 @@ use crate::custody::{Custody, ReturnedMail};
 use crate::mail::{MAX_BYTES, Mail, MailError, NamedValue, Parcel, ReadMail, VERSION};
 use crate::module::Registry;
 use crate::passage::Notes;
+use crate::untold;
 use rookery_fanout::{Audience, Packet, StanzaType};
 use rookery_jid::Jid;
 use rookery_stream::error::Condition;
@@ -147,6 +148,7 @@ impl World {
     /// Tells the senders of mail that it can't be delivered.
     pub(crate) fn refuse_mail(&mut self, mail: Mail, why: &Condition) {
         match mail {
+            Mail::Route { to, packet } if untold::is_of_message(&packet) => self.tell_later(to, packet),
             Mail::Route { to, packet } | Mail::Service { to, packet } | Mail::Incoming { to, packet } => {
                 self.bounce(&packet, to.as_ref(), why.clone().into());
             }

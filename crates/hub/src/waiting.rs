@@ -29,6 +29,7 @@ pub(crate) struct LaterWork {
     pub(crate) wakeups: Arc<Wakeups>,
     /// Mail for homes on their way here from another node, and its bytes.
     pub(crate) kept: (VecDeque<Parcel>, usize),
+    pub(crate) untold: UntoldErrors,
     /// The custody in which the world works at this moment.
     pub(crate) custody: Option<Custody>,
 }
@@ -44,9 +45,17 @@ impl LaterWork {
             logins: WaitingLogins::default(),
             wakeups,
             kept: (VecDeque::new(), 0),
+            untold: UntoldErrors::default(),
             custody: None,
         }
     }
+}
+
+/// Errors of messages that are sent again to homes that couldn't be reached, and their bytes.
+#[derive(Default)]
+pub(crate) struct UntoldErrors {
+    pub(crate) waiting: Vec<(Jid, Packet, Custody)>,
+    pub(crate) bytes: usize,
 }
 
 /// Logins that need the store. More of them at a time than it can serve would only delay each
