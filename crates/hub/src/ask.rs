@@ -58,7 +58,9 @@ impl World {
                 then(world, None);
             }
         });
-        self.route_built(&request.finish(), to);
+        // Nobody's stanza waits for the request. If it has to wait itself, for a home that moves, the
+        // session whose stanza it follows would not come to rest before.
+        self.in_custody(None, |world| world.route_built(&request.finish(), to));
     }
 
     /// Takes a result or an error for an account or a session if it is the reply to a request made
