@@ -11,7 +11,8 @@ use super::room::Room;
 use super::shown::ShownPresence;
 
 impl Room {
-    /// Updates an occupant's presence.
+    /// Updates an occupant's presence. One that is the same is shown again only if a home may have
+    /// died before it had shown it to all others.
     pub(crate) fn update(&mut self, world: &mut World, at: usize, packet: &Packet, from: &Jid) {
         let new = reflect(packet);
         let Some(occupant) = self.occupants.get_mut(at) else { return };
@@ -21,7 +22,7 @@ impl Room {
         seat.presence = new;
         // The session that sent something last speaks for the nick.
         occupant.seats.push(seat);
-        if is_same {
+        if is_same && !packet.is_again() {
             return;
         }
         occupant.changed();
