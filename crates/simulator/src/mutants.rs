@@ -296,6 +296,36 @@ pub const MUTANTS: &[Mutant] = &[
         instead: "mark.filter(|_| packet.is_again() && !$on)?",
     },
     Mutant {
+        name: "journal: what is sent again after a change of nicks has another id in rooms",
+        file: "crates/rooms/src/said.rs",
+        guard: "let essence = Packet::from_session(essence.stanza(), StanzaType::Groupchat, room.as_str(), None);",
+        instead: "let essence = if $on { essence } else { Packet::from_session(essence.stanza(), StanzaType::Groupchat, room.as_str(), None) };",
+    },
+    Mutant {
+        name: "journal: who enters again is shown only to itself",
+        file: "crates/rooms/src/nick.rs",
+        guard: "if is_same && !packet.is_again() {",
+        instead: "if is_same && ($on || !packet.is_again()) {",
+    },
+    Mutant {
+        name: "moves: a request that waits for a list of rooms is left behind",
+        file: "crates/rooms/src/continued.rs",
+        guard: ".chain(actors.waiting_for_lists());",
+        instead: ".chain(actors.waiting_for_lists().filter(|_| !$on));",
+    },
+    Mutant {
+        name: "moves: errors for senders whose node is away are dropped",
+        file: "crates/hub/src/untold.rs",
+        guard: "if untold.bytes + bytes > MOST_BYTES {",
+        instead: "if $on || untold.bytes + bytes > MOST_BYTES {",
+    },
+    Mutant {
+        name: "moves: a session that leaves waits for a request of the server",
+        file: "crates/hub/src/ask.rs",
+        guard: "self.in_custody(None, |world| world.route_built",
+        instead: "self.in_custody(if $on { self.custody() } else { None }, |world| world.route_built",
+    },
+    Mutant {
         name: "journal: rooms are not written",
         file: "crates/hub/src/journal.rs",
         guard: "let value = if cards.is_empty() { None }",
