@@ -118,7 +118,7 @@ impl PeerServer {
     }
 
     /// Returns the servers to be measured: those that were named, or all but variants of one.
-    fn chosen(named: &[PeerServer]) -> Vec<PeerServer> {
+    fn select(named: &[PeerServer]) -> Vec<PeerServer> {
         if !named.is_empty() {
             return named.to_vec();
         }
@@ -140,7 +140,7 @@ impl PeerServer {
 
 /// Returns the loads in order, each with its server.
 fn plan(args: &Peers) -> Vec<(ProgramLoad, PeerServer)> {
-    let peers = PeerServer::chosen(&args.only);
+    let peers = PeerServer::select(&args.only);
     for peer in &peers {
         if let Some(missing) = peer.missing() {
             eprintln!("{} is left out: {missing}", peer.name());

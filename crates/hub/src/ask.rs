@@ -58,8 +58,8 @@ impl World {
                 then(world, None);
             }
         });
-        // Nobody's stanza waits for the request. If it has to wait itself, for a home that moves, the
-        // session whose stanza it follows would not come to rest before.
+        // Nobody's stanza waits for the request. If it has to wait itself, for a home that moves,
+        // the session whose stanza it follows would not come to rest before.
         self.in_custody(None, |world| world.route_built(&request.finish(), to));
     }
 

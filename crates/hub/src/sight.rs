@@ -335,8 +335,9 @@ impl World {
         }
     }
 
-    /// Returns whether a trace is about a stanza on its way to an address. While there is any trace,
-    /// each stanza comes here several times: nothing is allocated for an address in plain ASCII.
+    /// Returns whether a trace is about a stanza on its way to an address. While there is any
+    /// trace, each stanza comes here several times: nothing is allocated for an address in plain
+    /// ASCII.
     fn is_packet_traced(&self, packet: &Packet, to: JidRef<'_>) -> bool {
         match packet.plain_sender() {
             Some(from) => self.is_traced(Some(from), to),

@@ -1,8 +1,8 @@
 //! Errors of messages for senders whose home can't be reached.
 //!
 //! A message that was refused counts as handled only after its sender has been sent the error
-//! ([`crate::custody`]). If letters for the sender's home are given up, because its node is away and
-//! nobody takes over from it, the errors among them wait here and are sent again, each with its
+//! ([`crate::custody`]). If letters for the sender's home are given up, because its node is away
+//! and nobody takes over from it, the errors among them wait here and are sent again, each with its
 //! share in custody. Without that, the node would come back and tell its client that the message
 //! was taken.
 //!

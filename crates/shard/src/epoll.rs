@@ -1,7 +1,7 @@
 //! The driver for Linux: non-blocking TCP sockets in one epoll set per shard, level-triggered.
 //!
-//! Sockets are level-triggered because each report of readiness is followed by one `recv` only: there is
-//! no second, failing read to find out that a socket is empty (about 1 µs per message).
+//! Sockets are level-triggered because each report of readiness is followed by one `recv` only:
+//! there is no second, failing read to find out that a socket is empty (about 1 µs per message).
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -77,8 +77,8 @@ impl WebsocketVsBosh {
 
     /// Returns the available servers, each with all transports.
     fn kinds(&self) -> Vec<(PeerServer, Transport)> {
-        let chosen = PeerServer::chosen(&self.only).into_iter().filter(|peer| *peer != PeerServer::Raw);
-        let peers = chosen.filter(|peer| match peer.missing() {
+        let selected = PeerServer::select(&self.only).into_iter().filter(|peer| *peer != PeerServer::Raw);
+        let peers = selected.filter(|peer| match peer.missing() {
             Some(missing) => {
                 eprintln!("{} is left out: {missing}", peer.name());
                 false

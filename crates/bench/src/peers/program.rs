@@ -33,8 +33,8 @@ pub(super) fn names() -> Vec<&'static str> {
     loads(false, None).into_iter().map(|load| load.name).collect()
 }
 
-/// Returns all loads in their order; with `quick`, small ones. `seconds` replaces the time for which
-/// each is measured, which a multicast divides among its points.
+/// Returns all loads in their order; with `quick`, small ones. `seconds` replaces the time for
+/// which each is measured, which a multicast divides among its points.
 pub(super) fn loads(quick: bool, seconds: Option<u32>) -> Vec<ProgramLoad> {
     let time = |full: u32, small: u32| seconds.unwrap_or(if quick { small } else { full });
     let (pairs, chat_seconds) = (if quick { 100 } else { 1000 }, f64::from(time(10, 1)));
