@@ -137,14 +137,11 @@ impl World {
     #[cold]
     pub(crate) fn sight_sent(&self, link: Link, stanza: Stanza<'_>, step: Step, why: impl FnOnce() -> String) {
         let Some(from) = self.outboxes.address(link) else { return };
-        let text = stanza.to();
-        // Nearly all addresses are prepared as they are sent.
-        if let Some(to) = text.as_deref().and_then(JidRef::parse_prepared)
-            && !self.is_traced(Some(from.as_ref()), to)
-        {
+        let to = stanza.raw_to().map(|to| to.bytes).unwrap_or_default();
+        if !self.any_trace(|trace| trace.subject().has(from.as_ref()) || trace.may_have(to)) {
             return;
         }
-        let to = text.and_then(|to| Jid::parse(&to).ok()).unwrap_or_else(|| from.to_bare());
+        let to = stanza.to().and_then(|to| Jid::parse(&to).ok()).unwrap_or_else(|| from.to_bare());
         if self.is_traced(Some(from.as_ref()), to.as_ref()) && stanza.kind() != Kind::Other {
             self.write_down(&SightedStanza::stanza(stanza, Some(from.clone()), to.as_ref()), step, &why());
         }
@@ -190,10 +187,14 @@ impl World {
     #[cold]
     pub(crate) fn sight_rules(&self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
         let user_found = user.and_then(|user| self.people.users.get(user as usize));
-        let own = user_found.into_iter().flat_map(|user| &user.links);
-        let mut own = own.filter_map(|&link| self.outboxes.address(link));
-        if !self.is_packet_traced(packet, to) && !own.any(|own| self.is_traced(None, own.as_ref())) {
-            return;
+        if !self.is_packet_traced(packet, to) {
+            // A stanza for an account concerns each of its sessions.
+            let own = user_found.into_iter().flat_map(|user| &user.links);
+            let mut own = own.filter_map(|&link| self.outboxes.address(link));
+            let is_about = |trace: &Trace| trace.subject().is_session();
+            if !self.any_trace(is_about) || !own.any(|own| self.is_traced(None, own.as_ref())) {
+                return;
+            }
         }
         let links = user_found.map(|user| user.links.clone()).unwrap_or_default();
         let session = to.resource().and_then(|resource| self.find_resource(user, resource));
@@ -335,20 +336,20 @@ impl World {
         }
     }
 
-    /// Returns whether a trace is about a stanza on its way to an address. While there is any
-    /// trace, each stanza comes here several times: nothing is allocated for an address in plain
-    /// ASCII.
+    /// Returns whether a trace is about a stanza on its way to an address.
     fn is_packet_traced(&self, packet: &Packet, to: JidRef<'_>) -> bool {
-        match packet.plain_sender() {
-            Some(from) => self.is_traced(Some(from), to),
-            None => self.is_traced(packet.sender().as_ref().map(Jid::as_ref), to),
-        }
+        self.any_trace(|trace| trace.has_written(packet.from_escaped()) || trace.subject().has(to))
     }
 
     /// Returns whether a trace is about stanzas between these.
     fn is_traced(&self, from: Option<JidRef<'_>>, to: JidRef<'_>) -> bool {
+        self.any_trace(|trace| trace.concerns(from, to))
+    }
+
+    /// Returns whether any trace that hasn't ended fulfils a condition.
+    fn any_trace(&self, condition: impl Fn(&Trace) -> bool) -> bool {
         let now_ms = self.clock.now_ms;
-        self.traces.iter().any(|trace| trace.until_ms() > now_ms && trace.concerns(from, to))
+        self.traces.iter().any(|trace| trace.until_ms() > now_ms && condition(trace))
     }
 
     fn write_down(&self, seen: &SightedStanza<'_>, step: Step, why: &str) {

@@ -24,6 +24,7 @@ use rookery_base::Set;
 use rookery_base::lock::lock;
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::{Bound, Most, Per, Unit};
+use rookery_xml::escape_attr;
 use serde::{Deserialize, Serialize};
 
 /// The addresses whose stanzas a trace is about.
@@ -54,6 +55,12 @@ impl Subject {
             Self::Address(jid) => jid.as_str(),
             Self::Domain(domain) => domain,
         }
+    }
+
+    /// Returns whether it is a single session, and not an account or a domain with all of its
+    /// sessions.
+    pub fn is_session(&self) -> bool {
+        matches!(self, Self::Address(own) if own.is_full())
     }
 
     /// Returns whether an address belongs to the subject: an account includes its resources, a
@@ -172,6 +179,12 @@ pub struct TraceExtent {
 pub struct Trace {
     reader: u128,
     subject: Subject,
+    /// The subject as the server writes it in an attribute. While there is any trace, each stanza
+    /// is compared with its subject several times on its way, so addresses that are still in a
+    /// stanza are compared as bytes.
+    written: Vec<u8>,
+    /// True if the subject is plain ASCII, and no number between brackets, which has several forms.
+    has_one_form: bool,
     has_contents: bool,
     most_stanzas: usize,
     /// The time at which the trace ends, by the clock of the shards.
@@ -193,8 +206,11 @@ impl Trace {
     /// Returns a trace that is about `subject` for this number of shards until a time on their
     /// clock. `reader` is a random number by which the shards of all nodes know the reader.
     pub fn new(reader: u128, subject: Subject, extent: TraceExtent, until_ms: u64, shards: usize) -> Self {
+        let written = escape_attr(subject.as_str()).as_bytes().to_vec();
         Self {
             reader,
+            has_one_form: written.is_ascii() && !written.contains(&b'[') && !written.contains(&b'&'),
+            written,
             subject,
             has_contents: extent.has_contents,
             most_stanzas: extent.most_stanzas.min(MOST_STANZAS),
@@ -264,6 +280,34 @@ impl Trace {
         from.is_some_and(|from| self.subject.has(from)) || self.subject.has(to)
     }
 
+    /// Returns whether an address belongs to the subject, which the server has written in an
+    /// attribute.
+    pub(crate) fn has_written(&self, address: &[u8]) -> bool {
+        match &self.subject {
+            subject if subject.is_session() => address == self.written,
+            Subject::Address(_) => is_or_has_resource_of(&self.written, address),
+            Subject::Domain(_) => is_or_has_resource_of(&self.written, domain_on(address)),
+        }
+    }
+
+    /// Returns false if an address that a client has written surely doesn't belong to the subject.
+    ///
+    /// Clients may write letters as references and in another case, and a domain in Unicode or with
+    /// a dot at its end. But in no form has an address of plain ASCII another letter or digit in
+    /// the place of its own, behind equal ones.
+    pub(crate) fn may_have(&self, address: &[u8]) -> bool {
+        let address = if self.is_domain() { domain_on(address) } else { address };
+        let differs = |(one, other): &(&u8, &u8)| !one.eq_ignore_ascii_case(other);
+        match address.iter().zip(&self.written).find(differs) {
+            Some((other, _)) => !other.is_ascii_alphanumeric() || !self.has_one_form,
+            None => address.len() >= self.written.len() || !self.has_one_form,
+        }
+    }
+
+    fn is_domain(&self) -> bool {
+        matches!(self.subject, Subject::Domain(_))
+    }
+
     /// Admits a stanza. Returns `Some(true)` if it is new, and `None` if there is no place for it.
     pub(crate) fn admit(&self, stanza: u32) -> Option<bool> {
         let mut known = lock(&self.known);
@@ -288,6 +332,20 @@ impl Trace {
         }
         sighting.number = self.numbers.fetch_add(1, Ordering::Relaxed);
         seen.waiting.push_back(sighting);
+    }
+}
+
+/// Returns whether an address is this one, or has a resource of it.
+fn is_or_has_resource_of(own: &[u8], address: &[u8]) -> bool {
+    address.strip_prefix(own).is_some_and(|rest| rest.first().is_none_or(|&next| next == b'/'))
+}
+
+/// Returns an address from its domain on. Only a localpart ends with `@`, and a resource, which may
+/// have one, begins with `/`.
+fn domain_on(address: &[u8]) -> &[u8] {
+    match address.iter().position(|&byte| byte == b'@' || byte == b'/') {
+        Some(place) if address[place] == b'@' => &address[place + 1..],
+        _ => address,
     }
 }
 
@@ -320,6 +378,8 @@ pub const BOUNDS: &[Bound] = &[
 
 #[cfg(test)]
 mod tests {
+    use rookery_xml::unescape;
+
     use super::*;
 
     fn sighting(shard: usize) -> Sighting {
@@ -350,6 +410,49 @@ mod tests {
             assert_eq!([&account, &session, &domain].map(|subject| subject.has(jid(text).as_ref())), has, "{text}");
         }
         assert!(Subject::parse("a@").is_err());
+    }
+
+    #[test]
+    fn written_addresses_are_compared_like_parsed_ones() {
+        let subjects = ["a@x", "a@x/r", "x", "a@x/r&r", "[::1]", "münchen.example", "a@münchen.example"];
+        let addresses = [
+            "a@x",
+            "A@X",
+            "a@x.",
+            "a@xy",
+            "ab@x",
+            "b@x",
+            "a@x/r",
+            "a@x/R",
+            "a@x/r2",
+            "x",
+            "X",
+            "x/a@x",
+            "y/a@x",
+            "b@x/r",
+            "y",
+            "a@y",
+            "y/x",
+            "a@x/r&amp;r",
+            "&#97;@x",
+            "a@[::1]",
+            "a@[0:0:0:0:0:0:0:1]",
+            "münchen.example/r",
+            "a@xn--mnchen-3ya.example",
+            "a@MÜNCHEN.example/r",
+        ];
+        let extent = TraceExtent { has_contents: false, most_stanzas: 2 };
+        for subject in subjects {
+            let trace = Trace::new(7, Subject::parse(subject).unwrap(), extent, 0, 1);
+            for address in addresses {
+                let Ok(jid) = Jid::parse(&unescape(address.as_bytes())) else { continue };
+                let (has, written) = (trace.subject.has(jid.as_ref()), escape_attr(jid.as_str()).into_owned());
+                assert_eq!(trace.has_written(written.as_bytes()), has, "{subject} {written}");
+                assert!(!has || trace.may_have(address.as_bytes()), "{subject} {address}");
+            }
+            assert!(!trace.may_have(b"somebody@else.example/r") || !subject.is_ascii() || subject.contains(['[', '&']));
+            assert!(!trace.has_written(b""), "a stanza without a sender");
+        }
     }
 
     #[test]
