@@ -1,10 +1,12 @@
-//! Messages between accounts here and the users of another server or of a component, and the rules
-//! for them (RFC 6120 §8.3, §10.1 and §10.4).
+//! Messages between accounts here and the users of another server or of a component, or guests (XEP-
+//! 0175), and the rules for them (RFC 6120 §8.3, §10.1 and §10.4).
 //!
 //! A stanza to another server either arrives once or comes back with the reason. Only a connection
 //! that breaks leaves doubt, since these peers don't acknowledge stanzas.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use rookery_xml::{Element, ns};
 
 use crate::book::{Book, BookedSession};
 
@@ -27,7 +29,7 @@ pub struct Abroad {
     /// The last message that arrived, by the session that sent it and the stream.
     last_out: BTreeMap<(usize, usize), usize>,
     /// The last message that arrived live, by the session that got it, its sender and the stream.
-    last_in: BTreeMap<(usize, usize, usize), usize>,
+    last_in: BTreeMap<(usize, String, usize), usize>,
 }
 
 /// A message to a user of another server.
@@ -44,7 +46,7 @@ pub struct OutgoingMessage {
 /// A message from a user of another server.
 #[derive(Debug)]
 pub struct IncomingMessage {
-    user: usize,
+    from: String,
     account: usize,
     deaths: usize,
     /// The stream on which it was sent.
@@ -77,21 +79,35 @@ impl Abroad {
 
 impl Book {
     /// Records that a session writes to a user of another server, and returns the number of the
-    /// message.
-    pub fn send_abroad(&mut self, session: usize) -> usize {
-        let (deaths, is_doubtful) = (self.deaths, self.abroad.has_lied);
+    /// message. `is_doubtful` if it may be lost with a connection that is broken already.
+    pub fn send_abroad(&mut self, session: usize, is_doubtful: bool) -> usize {
+        let (deaths, is_doubtful) = (self.deaths, is_doubtful || self.abroad.has_lied);
         let message = OutgoingMessage { session, deaths, heard_on: None, is_refused: false, is_doubtful };
         self.abroad.outgoing.push(message);
         self.abroad.outgoing.len() - 1
     }
 
     /// Records that a user of another server writes to an account, on a stream, and returns the
-    /// number of the message.
-    pub fn send_home(&mut self, user: usize, account: usize, stream: usize) -> usize {
+    /// number of the message. `from` is the user's full JID.
+    pub fn send_home(&mut self, from: &str, account: usize, stream: usize) -> usize {
         let (deaths, heard, is_doubtful) = (self.deaths, BTreeSet::new(), self.abroad.has_lied);
-        let message = IncomingMessage { user, account, deaths, stream, heard, is_refused: false, is_doubtful };
+        let from = from.to_owned();
+        let message = IncomingMessage { from, account, deaths, stream, heard, is_refused: false, is_doubtful };
         self.abroad.incoming.push(message);
         self.abroad.incoming.len() - 1
+    }
+
+    /// Handles a message that has arrived at a user of another server, on a stream.
+    pub fn hear_message(&mut self, element: &Element, stream: usize) {
+        let is_error = element.attr("type") == Some("error");
+        let number = |text: &str, kind: &str| text.strip_prefix(kind).and_then(|rest| rest.parse::<usize>().ok());
+        if let Some(number) = element.attr("id").filter(|_| is_error).and_then(|id| number(id, "in")) {
+            return self.refuse_home(number);
+        }
+        let body = element.child_text("body", ns::CLIENT).unwrap_or_default();
+        if let Some(number) = number(&body, "out") {
+            self.hear_abroad(number, stream);
+        }
     }
 
     /// Records that a message has arrived at the peer, on a stream.
@@ -127,8 +143,8 @@ impl Book {
     /// Records that a session got a message from a user of another server.
     pub fn hear_home(&mut self, session: usize, from: &str, number: usize, is_live: bool) {
         let account = self.sessions[session].account;
-        let found = self.abroad.incoming.get(number).map(|message| (message.account, message.user, message.stream));
-        let Some((to, user, stream)) = found.filter(|(_, user, _)| from.starts_with(&format!("w{user}@"))) else {
+        let sent = self.abroad.incoming.get(number).filter(|message| message.from == from);
+        let Some((to, stream)) = sent.map(|message| (message.account, message.stream)) else {
             return self.break_rule(format!("session {session} got message in{number} from {from}"));
         };
         if to != account {
@@ -142,7 +158,7 @@ impl Book {
         if !is_live {
             return;
         }
-        let last = self.abroad.last_in.insert((session, user, stream), number);
+        let last = self.abroad.last_in.insert((session, from.to_owned(), stream), number);
         if last.is_some_and(|last| last > number) && !may_move {
             self.break_rule(format!("session {session} got message in{number} behind {last:?} (RFC 6120 §10.1)"));
         }
@@ -192,5 +208,7 @@ fn may_give_back(session: &BookedSession) -> bool {
 }
 
 /// The conditions with reasons why a stanza can't leave: the peer is away or does not answer, there
-/// is no such domain, or too much waits for it (RFC 6120 §8.3.3).
-const CAUSES: [&str; 3] = ["remote-server-timeout", "remote-server-not-found", "resource-constraint"];
+/// is no such domain, or too much waits for it (RFC 6120 §8.3.3); or a guest has gone (RFC 6121
+/// §8.5.1).
+const CAUSES: [&str; 4] =
+    ["remote-server-timeout", "remote-server-not-found", "resource-constraint", "service-unavailable"];

@@ -122,6 +122,20 @@ pub enum SimulatedEventKind {
     PeerSubscribe,
     /// It sends something that is forbidden.
     PeerLie,
+    /// A device writes to a guest.
+    ChatGuest,
+    /// A guest comes.
+    GuestCome,
+    /// It closes its stream in good order.
+    GuestGo,
+    /// It loses its connection.
+    GuestBreak,
+    /// It reads some bytes.
+    GuestRead,
+    /// It writes to an account.
+    GuestChat,
+    /// It sends a request.
+    GuestAsk,
     /// The part beside the shards of a node works: letters leave or arrive, rows are read.
     Carry,
     /// A node's process dies.
@@ -200,6 +214,17 @@ pub const ABROAD: &[(SimulatedEventKind, u32)] = &[
     (SimulatedEventKind::PeerLie, 3),
 ];
 
+/// The kinds that need guests, with their frequencies.
+pub const OF_GUESTS: &[(SimulatedEventKind, u32)] = &[
+    (SimulatedEventKind::ChatGuest, 40),
+    (SimulatedEventKind::GuestCome, 20),
+    (SimulatedEventKind::GuestGo, 4),
+    (SimulatedEventKind::GuestBreak, 4),
+    (SimulatedEventKind::GuestRead, 15),
+    (SimulatedEventKind::GuestChat, 40),
+    (SimulatedEventKind::GuestAsk, 10),
+];
+
 /// The kinds that need several nodes, with their frequencies.
 pub const AMONG_NODES: &[(SimulatedEventKind, u32)] = &[
     (SimulatedEventKind::Carry, 60),
@@ -228,6 +253,7 @@ impl SimulatedEventKind {
                 | Self::Stall
                 | Self::PeerBreak
                 | Self::PeerLie
+                | Self::GuestBreak
                 | Self::NodeKill
                 | Self::NodePause
                 | Self::NodeCut

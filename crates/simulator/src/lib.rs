@@ -17,8 +17,8 @@
 //!
 //! # Layout
 //!
-//! * [`abroad`]: messages to and from other servers. [`peer`]: the server or component at the other
-//!   end.
+//! * [`abroad`]: messages to and from other servers and guests. [`peer`]: the server or component at
+//!   the other end. `guests`: clients without a name.
 //! * `draw`: randomness. `event`: the kinds of events. [`plan`]: the run of a seed.
 //! * `nodes`: the server, or the nodes of a cluster. `unsteady`: the store. `source`: an outside
 //!   service that checks logins. [`device`]: clients. [`mod@run`]: one run. `rest`: the end of a
@@ -36,6 +36,7 @@ pub mod device;
 mod draw;
 mod dying;
 pub mod event;
+mod guests;
 mod journal;
 pub mod mutants;
 pub mod mutating;
@@ -46,6 +47,7 @@ pub mod progress;
 mod rest;
 pub mod run;
 pub mod seeds;
+mod set_up;
 pub mod shrink;
 mod source;
 pub mod statistics;

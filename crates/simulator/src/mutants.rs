@@ -374,6 +374,18 @@ pub const MUTANTS: &[Mutant] = &[
         instead: "self.config.is_members_only && !$on && affiliation < Affiliation::Member",
     },
     Mutant {
+        name: "guests: an account of one session has a roster",
+        file: "crates/hub/src/roster.rs",
+        guard: "if self.is_anonymous(iq.to.domain()) {",
+        instead: "if self.is_anonymous(iq.to.domain()) && !$on {",
+    },
+    Mutant {
+        name: "guests: a guest chooses its resource",
+        file: "crates/hub/src/bind.rs",
+        guard: "resource.filter(|_| !is_anonymous)",
+        instead: "resource.filter(|_| $on || !is_anonymous)",
+    },
+    Mutant {
         name: "upload: a file of any size gets a slot",
         file: "crates/modules/src/upload.rs",
         guard: "    if size > most {",

@@ -31,6 +31,7 @@ use rookery_cluster::Members;
 use rookery_cluster::members::{self, JoiningMember};
 use rookery_cluster::table::NodeTable;
 use rookery_hub::World;
+use rookery_jid::Jid;
 use rookery_store::{Stores, wait};
 use rookery_testkit::{Config, Seat, Server};
 
@@ -168,6 +169,12 @@ impl SimulatedNodes {
     fn of(list: Vec<SimNode>, shared: Option<SharedByNodes>, shards: usize) -> Self {
         let (told_to_leave, asleep) = (BTreeSet::new(), None);
         Self { list, shared, shards, told_to_leave, asleep, has_given_up: false, unknown_until_ms: 0 }
+    }
+
+    /// Returns whether the database has a roster, offline messages or an archive of an account.
+    pub fn has_stored(&self, account: &str) -> bool {
+        let (Some(node), Ok(account)) = (self.list.first(), Jid::parse(account)) else { return false };
+        node.store.has_stored(account.as_ref())
     }
 
     /// Makes letters leave at once from now on.

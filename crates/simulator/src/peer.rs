@@ -118,11 +118,11 @@ impl SimulatedPeer {
             SimulatedEventKind::PeerGo => self.go(book),
             SimulatedEventKind::PeerBreak => self.break_off(book),
             SimulatedEventKind::PeerChat => {
-                let number = book.send_home(user, account, self.streams);
-                let (from, to) = (self.user(user), bare(account));
+                let (from, to) = (format!("{}/x", self.user(user)), bare(account));
+                let number = book.send_home(&from, account, self.streams);
                 let body = format!("<body>in{number}</body>");
                 self.say(
-                    format!("<message type='chat' id='in{number}' from='{from}/x' to='{to}'>{body}</message>"),
+                    format!("<message type='chat' id='in{number}' from='{from}' to='{to}'>{body}</message>"),
                     book,
                 );
             }

@@ -3,7 +3,7 @@
 use rookery_sasl::Mechanism;
 
 use crate::draw::SeededDraw;
-use crate::event::{ABROAD, ALL, AMONG_NODES, SimulatedEvent, SimulatedEventKind};
+use crate::event::{ABROAD, ALL, AMONG_NODES, OF_GUESTS, SimulatedEvent, SimulatedEventKind};
 
 /// Everything that a seed determines about a run, so that the run can be repeated.
 #[derive(Debug, Clone)]
@@ -22,6 +22,8 @@ pub struct RunPlan {
     pub devices: Vec<DevicePlan>,
     /// The server or component that takes part, if there is one.
     pub peer: Option<PeerPlan>,
+    /// True if guests take part, who log in without a name (XEP-0175).
+    pub has_guests: bool,
     /// True if the store carries out operations only at certain events.
     pub store_is_late: bool,
     /// True if work on other threads, such as checking a password, is also only done at certain
@@ -173,6 +175,7 @@ impl RunPlan {
             rooms,
             devices,
             peer: None,
+            has_guests: seed % 32 == 6,
             store_is_late,
             background_is_late: false,
             has_source: seed % 64 == 40,
@@ -185,6 +188,9 @@ impl RunPlan {
         // before there were peers.
         if seed % 4 == 1 {
             plan.invite(&mut SeededDraw::new(!seed), is_calm);
+        }
+        if plan.has_guests {
+            plan.mix(OF_GUESTS, &mut SeededDraw::new(!seed.rotate_left(8)), is_calm);
         }
         if matches!(seed % 8, 6 | 7) {
             plan.modernise(&mut SeededDraw::new(!seed));
@@ -295,14 +301,19 @@ impl RunPlan {
             window: if draw.percent(80) { 1 << 20 } else { draw.between(300, 5000) },
             most: if draw.percent(85) { usize::MAX } else { draw.between(20, 500) },
         };
-        let weights = ABROAD.iter().map(|(what, weight)| if what.is_fault() && is_calm { 0 } else { *weight });
+        self.mix(ABROAD, draw, is_calm);
+        self.peer = Some(peer);
+    }
+
+    /// Puts events of these kinds in place of a fifth of the others.
+    fn mix(&mut self, kinds: &[(SimulatedEventKind, u32)], draw: &mut SeededDraw, is_calm: bool) {
+        let weights = kinds.iter().map(|(what, weight)| if what.is_fault() && is_calm { 0 } else { *weight });
         let weights: Vec<u32> = weights.collect();
         for event in &mut self.events {
             if !matches!(event.what, SimulatedEventKind::Connect) && draw.percent(20) {
-                *event = SimulatedEvent::draw(draw, ABROAD, &weights);
+                *event = SimulatedEvent::draw(draw, kinds, &weights);
             }
         }
-        self.peer = Some(peer);
     }
 }
 

@@ -45,8 +45,8 @@ pub(crate) fn come_to_rest(run: &mut SimulatedRun) {
     // In this time sessions end that no client resumed.
     run.pass_in(STRIDES, RESUMABLE_MS);
     gather(run);
-    let checks: [fn(&mut SimulatedRun); 10] =
-        [answers, rosters, presences, rooms, archives, room_archives, privacy, deliveries, news, abroad];
+    let checks: [fn(&mut SimulatedRun); 11] =
+        [answers, rosters, presences, rooms, archives, room_archives, privacy, deliveries, news, abroad, guests];
     for check in checks {
         if run.book.first_breach().is_none() {
             check(run);
@@ -70,6 +70,9 @@ fn gather(run: &mut SimulatedRun) {
         }
         if let Some(peer) = &mut run.peer {
             peer.come(run.nodes.first(), &mut run.book);
+        }
+        if let Some(guests) = &mut run.guests {
+            guests.gather(run.nodes.first(), &mut run.book);
         }
         if all || run.book.first_breach().is_some() {
             break;
@@ -383,6 +386,18 @@ fn abroad(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
+/// Checks that guests have sessions and replies, and that the store has nothing about them (XEP-0175
+/// §3).
+fn guests(run: &mut SimulatedRun) {
+    let Some(guests) = &run.guests else { return };
+    guests.check(&mut run.book);
+    for address in guests.addresses() {
+        if run.nodes.has_stored(address) {
+            return run.book.break_rule(format!("the store has something of {address}, a guest (XEP-0175 §3)"));
+        }
+    }
+}
+
 /// Checks that nothing remains once all clients are gone.
 fn disperse(run: &mut SimulatedRun) {
     run.book.note(format_args!("-- everybody goes"));
@@ -392,6 +407,7 @@ fn disperse(run: &mut SimulatedRun) {
     }
     run.settle();
     run.peer.iter_mut().for_each(|peer| peer.go(&mut run.book));
+    run.guests.iter_mut().for_each(|guests| guests.disperse(&mut run.book));
     run.pass_in(STRIDES, RESUMABLE_MS);
     let store = run.nodes.store_waiting();
     let mut left = [0; 3];

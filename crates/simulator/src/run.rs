@@ -3,25 +3,22 @@
 use std::sync::Arc;
 
 use rookery_base::chance;
-use rookery_hub::{LoginBy, Settings, Value, World};
-use rookery_jid::Jid;
-use rookery_sasl::Credentials;
-use rookery_shard::LoginTerms;
+use rookery_hub::{LoginBy, Value, World};
 use rookery_store::memory::Memory;
-use rookery_store::{Background, BackgroundDesk, Stores, wait};
-use rookery_testkit::config::ITERATIONS;
-use rookery_testkit::server::PASSWORD;
-use rookery_testkit::{Config, Internet, Server};
+use rookery_store::{Background, BackgroundDesk};
+use rookery_testkit::{Config, Server};
 use rookery_xml::Limits;
 
 use crate::book::{Book, UploadLimits};
-use crate::device::{DOMAIN, People, UserDevice, bare};
+use crate::device::{DOMAIN, People, UserDevice};
 use crate::event::{SimulatedEvent, SimulatedEventKind};
+use crate::guests::{GUEST_DOMAIN, SimulatedGuests};
 use crate::journal;
 use crate::nodes::SimulatedNodes;
-use crate::peer::{BRIDGE, ELSEWHERE, SimulatedPeer};
-use crate::plan::{LoginWay, PeerPlan, RunPlan};
+use crate::peer::SimulatedPeer;
+use crate::plan::{LoginWay, RunPlan};
 use crate::rest;
+use crate::set_up::{configuration, meet, register};
 use crate::source::SimulatedSource;
 use crate::statistics::{Peaks, RunStatistics};
 use crate::unsteady::DatabaseTrouble;
@@ -44,6 +41,7 @@ pub struct SimulatedRun {
     pub(crate) nodes: SimulatedNodes,
     pub(crate) devices: Vec<UserDevice>,
     pub(crate) peer: Option<SimulatedPeer>,
+    pub(crate) guests: Option<SimulatedGuests>,
     pub(crate) book: Book,
     pub(crate) people: People,
     pub(crate) statistics: RunStatistics,
@@ -94,6 +92,10 @@ impl SimulatedRun {
         let (stores, shuffle, seed) = (inner.clone(), None, plan.seed);
         let mut config = Config { shards: plan.shards, stores, background, shuffle, seed, ..configuration() };
         let source = plan.has_source.then(|| Arc::new(SimulatedSource::new(plan.store_is_late)));
+        if plan.has_guests {
+            config.domains.push(GUEST_DOMAIN.to_owned());
+            config.login_by.push((GUEST_DOMAIN.to_owned(), LoginBy::Anonymous));
+        }
         let login_by = source.iter().map(|source| (DOMAIN.to_owned(), LoginBy::Source(source.clone())));
         config.login_by.extend(login_by);
         let most = plan.most_stanzas.map(|most| ("stream_management", "max_stanzas", Value::Number(most as u64)));
@@ -116,6 +118,7 @@ impl SimulatedRun {
             nodes,
             devices,
             peer,
+            guests: plan.has_guests.then(SimulatedGuests::default),
             book,
             people,
             statistics: RunStatistics::default(),
@@ -226,6 +229,18 @@ impl SimulatedRun {
             SimulatedEventKind::ChatAbroad | SimulatedEventKind::SubscribeAbroad => {
                 self.peer.as_ref().is_some_and(|peer| device.act_abroad(event, peer, book))
             }
+            SimulatedEventKind::ChatGuest => {
+                self.guests.as_ref().is_some_and(|guests| guests.chat(event, device, book))
+            }
+            SimulatedEventKind::GuestCome
+            | SimulatedEventKind::GuestGo
+            | SimulatedEventKind::GuestBreak
+            | SimulatedEventKind::GuestRead
+            | SimulatedEventKind::GuestChat
+            | SimulatedEventKind::GuestAsk => {
+                let accounts = self.people.accounts;
+                self.guests.as_mut().is_some_and(|guests| guests.act(event, self.nodes.first(), accounts, book))
+            }
             _ => device.act(event, &self.people, book),
         };
         self.statistics.count(event.what, happens);
@@ -288,6 +303,9 @@ impl SimulatedRun {
                 }
                 if let Some(peer) = &mut self.peer {
                     any |= peer.read(usize::MAX, &mut self.book);
+                }
+                if let Some(guests) = &mut self.guests {
+                    any |= guests.read_all(&mut self.book);
                 }
             }
             if !any || self.book.first_breach().is_some() {
@@ -439,6 +457,7 @@ impl SimulatedRun {
         self.desk.clear();
         self.devices.iter_mut().for_each(|device| device.bereave(&mut self.book));
         self.peer.iter_mut().for_each(|peer| peer.bereave(&mut self.book));
+        self.guests.iter_mut().for_each(|guests| guests.bereave(&mut self.book));
     }
 
     /// Lets all shards work.
@@ -545,41 +564,6 @@ impl SimulatedRun {
         self.book.store_refused |= matches!(trouble, DatabaseTrouble::Full | DatabaseTrouble::Once);
         self.nodes.set_trouble(trouble);
         trouble != DatabaseTrouble::None
-    }
-}
-
-/// Adds a peer, which is not connected yet, to the server's configuration.
-fn meet(peer: PeerPlan, config: &mut Config) -> SimulatedPeer {
-    let internet = Internet::default();
-    let calls = internet.play(ELSEWHERE);
-    match peer.is_component {
-        true => config.components = vec![BRIDGE.to_owned()],
-        // The randomness of TLS doesn't depend on the seed.
-        false => config.internet = Some(internet.meeting_without_tls(&config.domains)),
-    }
-    SimulatedPeer::new(peer, calls)
-}
-
-/// Returns the settings that all runs share.
-fn configuration() -> Config {
-    let options = vec![
-        ("register", "allow_creation", Value::Switch(true)),
-        ("register", "allow_plaintext", Value::Switch(true)),
-        ("register", "per_address_seconds", Value::Number(0)),
-        ("administration", "admins", Value::List(vec![bare(0)])),
-    ];
-    let settings = Settings { scram_iterations: ITERATIONS, ..Settings::default() };
-    // A device that logs in before its account exists again is not an attacker who guesses
-    // passwords.
-    let logins = LoginTerms { exempt: vec!["192.0.2.0/24".parse().expect("a network")], ..LoginTerms::default() };
-    Config { options, settings, logins, ..Config::default() }
-}
-
-fn register(stores: &Stores, accounts: usize) {
-    let credentials = Credentials::derive_with(PASSWORD, ITERATIONS, [*b"0123456789abcdef"; 3]).expect("credentials");
-    for account in 0..accounts {
-        let account = Jid::parse(&bare(account)).expect("an address");
-        wait(stores.accounts.create(account.as_ref(), credentials.clone())).expect("an account");
     }
 }
 

@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex};
 
 use rookery_base::lock::lock;
 use rookery_base::{Abandoned, one_shot};
+use rookery_jid::JidRef;
 use rookery_store::error::EngineWords;
 use rookery_store::forward::{Forward, Owners};
 use rookery_store::shuffled::ShuffledWaiting;
-use rookery_store::{Meta, Pending, ProcessWriter, StoreError, Stores};
+use rookery_store::{Meta, Pending, ProcessWriter, StoreError, Stores, wait};
 
 use crate::draw::SeededDraw;
 use crate::nodes::SimulatedFences;
@@ -107,6 +108,15 @@ impl Unsteady {
     /// server.
     pub fn inner_meta(&self) -> Arc<dyn Meta> {
         self.inner.meta.clone()
+    }
+
+    /// Returns whether the database has a roster, offline messages or an archive of an account.
+    pub fn has_stored(&self, account: JidRef<'_>) -> bool {
+        let stores = &self.inner;
+        let contacts = wait(stores.rosters.contacts(account)).is_ok_and(|contacts| !contacts.is_empty());
+        let offline = wait(stores.offline.count(account)).is_ok_and(|count| count > 0);
+        let archived = wait(stores.archive.ends(account)).is_ok_and(|ends| ends.is_some());
+        contacts || offline || archived
     }
 
     /// Returns the state of the database.

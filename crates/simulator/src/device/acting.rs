@@ -148,13 +148,9 @@ impl UserDevice {
 
     /// Carries out an event that concerns a user of a peer. Returns whether it was possible.
     pub fn act_abroad(&mut self, event: &SimulatedEvent, peer: &SimulatedPeer, book: &mut Book) -> bool {
-        let Some(session) = self.session.filter(|_| self.is_ready()) else { return false };
         let contact = peer.user(event.a % USERS);
-        if event.what == SimulatedEventKind::ChatAbroad {
-            let number = book.send_abroad(session);
-            let body = format!("<body>out{number}</body>");
-            self.say(format!("<message type='chat' id='out{number}' to='{contact}'>{body}</message>"), None, book);
-            return true;
+        if event.what == SimulatedEventKind::ChatAbroad || !self.is_ready() {
+            return self.write_abroad(&contact, false, book);
         }
         let kind = ["subscribe", "subscribe", "unsubscribe", "unsubscribed"][event.b % 4];
         let entry = self.roster.as_ref().and_then(|roster| roster.get(&contact));
@@ -162,6 +158,16 @@ impl UserDevice {
             return false;
         }
         self.say(format!("<presence type='{kind}' to='{contact}'/>"), None, book);
+        true
+    }
+
+    /// Writes to a user of a peer, or to a guest. Returns whether it was possible. `is_doubtful` if
+    /// the recipient's connection is broken, which the server may not know yet.
+    pub(crate) fn write_abroad(&mut self, to: &str, is_doubtful: bool, book: &mut Book) -> bool {
+        let Some(session) = self.session.filter(|_| self.is_ready()) else { return false };
+        let number = book.send_abroad(session, is_doubtful);
+        let body = format!("<body>out{number}</body>");
+        self.say(format!("<message type='chat' id='out{number}' to='{to}'>{body}</message>"), None, book);
         true
     }
 

@@ -20,7 +20,7 @@ impl SimulatedPeer {
         let user = to.strip_prefix('w').and_then(|rest| rest.split('@').next()?.parse().ok());
         let user = user.filter(|user| *user < USERS);
         match (element.name(), user) {
-            ("message", Some(_)) => hear_message(element, stream, book),
+            ("message", Some(_)) => book.hear_message(element, stream),
             ("presence", Some(user)) => self.hear_presence(user, &from, element, book),
             ("iq", _) if matches!(element.attr("type"), Some("get" | "set")) => {
                 let id = element.attr("id").unwrap_or_default();
@@ -68,17 +68,5 @@ impl SimulatedPeer {
             Some("probe") => self.send_subscription("unsubscribed", user, account, book),
             Some(_) => {}
         }
-    }
-}
-
-fn hear_message(element: &Element, stream: usize, book: &mut Book) {
-    let is_error = element.attr("type") == Some("error");
-    let number = |text: &str, kind: &str| text.strip_prefix(kind).and_then(|rest| rest.parse::<usize>().ok());
-    if let Some(number) = element.attr("id").filter(|_| is_error).and_then(|id| number(id, "in")) {
-        return book.refuse_home(number);
-    }
-    let body = element.child_text("body", ns::CLIENT).unwrap_or_default();
-    if let Some(number) = number(&body, "out") {
-        book.hear_abroad(number, stream);
     }
 }
