@@ -32,7 +32,7 @@ from types import SimpleNamespace
 
 from cluster import BINARY, CONFIG, Node, Redis
 from databases import Postgres, spent_by
-from loads import People, bench, middle, table
+from loads import PASSWORD, People, bench, middle, table
 
 
 class Plain(Node):
@@ -172,7 +172,7 @@ def sessions(database, options):
             seconds = options.seconds + (count - 1 - at) * (options.each / options.arrivals + 5)
             words = [BINARY, "bench", "cluster", "--hosts", ",".join(hosts), "--users", options.each, "--first", at * options.each]
             words += ["--arrival-rate", options.arrivals, "--rate", options.rate / count, "--seconds", int(seconds), "--patience", 60, "--settle", 60]
-            words += ["--out", folder / f"{at}.json"]
+            words += ["--password", PASSWORD, "--out", folder / f"{at}.json"]
             said = folder / f"generator-{at}"
             log = said.open("w")
             generators.append(subprocess.Popen([str(word) for word in words], stdout=log, stderr=log))
