@@ -85,11 +85,25 @@ pub struct SlowRing {
     newest: Mutex<NewestSlow>,
 }
 
-/// The newest events, oldest first, and the total number of events.
+/// The newest events, oldest first, each with its number, and the total number of events.
 #[derive(Debug)]
 struct NewestSlow {
-    events: VecDeque<SlowEvent>,
+    events: VecDeque<(u64, SlowEvent)>,
     total: u64,
+}
+
+impl NewestSlow {
+    /// Makes room for another event. The oldest of the most frequent kind goes: when everything
+    /// waits for one slow operation, the waits of a second would displace the operation itself.
+    fn make_room(&mut self) {
+        let mut counts = [0_usize; Slow::ALL.len()];
+        for (_, event) in &self.events {
+            counts[event.kind as usize] += 1;
+        }
+        let most = counts.iter().copied().max();
+        let place = self.events.iter().position(|(_, event)| Some(counts[event.kind as usize]) == most);
+        self.events.remove(place.unwrap_or_default());
+    }
 }
 
 impl Default for SlowRing {
@@ -144,24 +158,24 @@ impl SlowRing {
         let event = SlowEvent { unix_ms, kind, lasted, what, whose, why };
         let mut newest = self.lock();
         if newest.events.len() >= MOST_EVENTS {
-            newest.events.pop_front();
+            newest.make_room();
         }
-        newest.events.push_back(event);
+        let number = newest.total;
+        newest.events.push_back((number, event));
         newest.total += 1;
     }
 
     /// Returns the newest events, oldest first.
     pub fn newest(&self) -> Vec<SlowEvent> {
-        self.lock().events.iter().cloned().collect()
+        self.lock().events.iter().map(|(_, event)| event.clone()).collect()
     }
 
     /// Returns the events that are still kept, without the first `seen` events of the process,
     /// oldest first; and the number of all events.
     pub fn since(&self, seen: u64) -> (Vec<SlowEvent>, u64) {
         let newest = self.lock();
-        let kept = newest.events.len();
-        let new = usize::try_from(newest.total.saturating_sub(seen)).unwrap_or(kept).min(kept);
-        (newest.events.iter().skip(kept - new).cloned().collect(), newest.total)
+        let new = newest.events.iter().filter(|(number, _)| *number >= seen).map(|(_, event)| event.clone());
+        (new.collect(), newest.total)
     }
 
     /// Returns how many events there were since the start, by kind.
@@ -190,7 +204,7 @@ fn cut(mut text: String) -> String {
 pub const LIMIT_MS: u64 = 100;
 /// The factor of the limit for events that wait for a client or another server.
 pub const AFAR: u64 = 10;
-/// The most events that are kept.
+/// The most events that are kept, of all kinds.
 pub const MOST_EVENTS: usize = 256;
 /// The most bytes of each text of an event.
 const MOST_TEXT: usize = 512;
@@ -220,6 +234,17 @@ mod tests {
         assert_eq!(kinds, [(Slow::Tick, MOST_TEXT), (Slow::Login, MOST_TEXT)]);
         let counts: Vec<_> = ring.counts().filter(|(_, count)| *count > 0).collect();
         assert_eq!(counts, [(Slow::Tick, 1), (Slow::Login, 1)]);
+    }
+
+    #[test]
+    fn a_frequent_kind_displaces_no_other() {
+        let ring = SlowRing::new();
+        note(&ring, Slow::Store, 1000);
+        let seen = ring.since(0).1;
+        (0..2 * MOST_EVENTS as u64).for_each(|at| note(&ring, Slow::Wait, 2000 + at));
+        let (newest, new) = (ring.newest(), ring.since(seen).0);
+        assert_eq!((newest.len(), newest[0].kind, newest[1].whose.as_str()), (MOST_EVENTS, Slow::Store, "2257"));
+        assert_eq!((new.len(), new[0].kind), (MOST_EVENTS - 1, Slow::Wait), "an event is new once");
     }
 
     #[test]
