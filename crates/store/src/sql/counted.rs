@@ -43,13 +43,24 @@ impl StatementTally {
     pub(crate) fn times(&self) -> Vec<StatementTimes> {
         let mut all: BTreeMap<String, Histogram> = BTreeMap::new();
         for (sql, times) in lock(&self.times).values() {
-            let text = sql.split_whitespace().collect::<Vec<_>>().join(" ");
-            *all.entry(text).or_default() += times;
+            *all.entry(legible(sql)).or_default() += times;
         }
         let mut all: Vec<_> = all.into_iter().map(|(sql, times)| StatementTimes { sql, times }).collect();
         all.sort_by_key(|statement| std::cmp::Reverse(statement.times.sum()));
         all
     }
+}
+
+/// Returns a statement in one line, with one row of values instead of many.
+pub(crate) fn legible(sql: &str) -> String {
+    let text = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+    let Some((head, values)) = text.split_once(" VALUES (") else { return text };
+    let Some((row, mut rest)) = values.split_once(')') else { return text };
+    let another = format!(", ({row})");
+    while let Some(fewer) = rest.strip_prefix(&another) {
+        rest = fewer;
+    }
+    format!("{head} VALUES ({row}){rest}")
 }
 
 /// A connection that counts its statements, except those that begin and end transactions.
@@ -125,5 +136,19 @@ mod tests {
         let found: Vec<_> = tally.times().into_iter().map(|one| (one.sql, one.times.count())).collect();
         assert_eq!(found, [("SELECT 2".to_owned(), 1), ("SELECT 1".to_owned(), 2)]);
         assert_eq!(tally.count(), 3);
+    }
+
+    #[test]
+    fn statements_that_differ_in_their_number_of_rows_are_one() {
+        let cases = [
+            (
+                "INSERT INTO t (a, b)\n VALUES (?, ?), (?, ?), (?, ?) RETURNING a",
+                "INSERT INTO t (a, b) VALUES (?, ?) RETURNING a",
+            ),
+            ("INSERT INTO t (a) VALUES (?)", "INSERT INTO t (a) VALUES (?)"),
+            ("SELECT a FROM t WHERE b = 'x VALUES (' AND c = ?", "SELECT a FROM t WHERE b = 'x VALUES (' AND c = ?"),
+            ("DELETE  FROM t", "DELETE FROM t"),
+        ];
+        cases.iter().for_each(|(sql, expected)| assert_eq!(legible(sql), *expected));
     }
 }

@@ -31,7 +31,7 @@
 pub(super) mod attempts;
 mod away;
 
-use super::counted::{CountedConnection, StatementTally};
+use super::counted::{CountedConnection, StatementTally, legible};
 use super::operation::StoreAccess;
 use super::queue::{Next, Queued, Queues};
 use super::transactions::{Savepoints, Transactions};
@@ -303,7 +303,7 @@ impl<C: Transactions> Worker<C> {
         let (wrote, longest) = (counted.wrote, counted.longest);
         slow().note(Slow::Store, since.elapsed(), || {
             let (took, sql) = longest.unwrap_or_default();
-            let sql = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+            let sql = legible(sql);
             let engine = self.connection.dialect().name();
             let why = format!("its longest statement took {} ms: {sql}", took.as_millis());
             (format!("{}, {engine}", queued.operation.name()), format!("connection {}", self.lane), why)
