@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use rookery_profile::names::{self, Named};
+use rookery_profile::profile::FunctionSamples;
 use rookery_profile::{Profile, Sampled, compare, flamegraph, protobuf};
 use serde::Deserialize;
 use serde_json::json;
@@ -111,7 +112,7 @@ pub fn run(source: &ConfigSource, wishes: ProfileWishes) -> Result<(), CommandFa
     let sampled = Sampled::deserialize(&sampled)
         .map_err(|error| CommandFailure::Failed(format!("the server's response can't be read: {error}")))?;
     let named = names::find(&sampled).map_err(|error| CommandFailure::Failed(format!("/proc/self/maps: {error}")))?;
-    let title = format!("rookery, {} s of CPU in {} s", cpu(&sampled), wishes.seconds);
+    let title = format!("rookery, {:.1} s of CPU in {} s", cpu_seconds(&sampled), wishes.seconds);
     let bytes = match format {
         Format::Svg => flamegraph::draw(&named.profile, &title).into_bytes(),
         Format::Folded => named.profile.to_folded().into_bytes(),
@@ -129,34 +130,55 @@ pub fn run(source: &ConfigSource, wishes: ProfileWishes) -> Result<(), CommandFa
     Ok(())
 }
 
-/// Returns the seconds of CPU that the samples represent.
-fn cpu(sampled: &Sampled) -> String {
-    format!("{:.1}", sampled.samples as f64 / f64::from(sampled.rate.max(1)))
+/// Returns the seconds of CPU that the server has taken: as the system counts them, or, if the
+/// server doesn't say, those that the samples represent.
+fn cpu_seconds(sampled: &Sampled) -> f64 {
+    match sampled.cpu_milliseconds {
+        0 => sampled.samples as f64 / f64::from(sampled.rate.max(1)),
+        milliseconds => milliseconds as f64 / 1000.0,
+    }
+}
+
+/// Returns whether the system has taken far fewer samples than the CPU time stands for.
+fn lacks_samples(sampled: &Sampled) -> bool {
+    let expected = cpu_seconds(sampled) * f64::from(sampled.rate);
+    expected >= EXPECTED && (sampled.samples as f64) < expected / 2.0
 }
 
 /// Returns a summary of a few lines.
 fn summary(sampled: &Sampled, named: &Named, server: RunningServer<'_>, file: &Path) -> String {
     let mut functions: Vec<_> = named.profile.functions().into_iter().collect();
-    functions.sort_by(|(a, some), (b, others)| others.own.cmp(&some.own).then(a.cmp(b)));
-    let mut columns = Columns::new(&["OWN %", "WITH CALLED %", "FUNCTION"]);
-    let share = |samples: u64| format!("{:.1}", 100.0 * samples as f64 / sampled.samples.max(1) as f64);
-    for (name, samples) in functions.iter().take(SHOWN) {
-        columns.row(vec![share(samples.own), share(samples.within), (*name).to_owned()]);
-    }
+    let mut table = |of: fn(&FunctionSamples) -> u64, is_shown: fn(&FunctionSamples) -> bool| {
+        functions.sort_by(|(a, some), (b, others)| of(others).cmp(&of(some)).then(a.cmp(b)));
+        let share = |samples: u64| format!("{:.1}", 100.0 * samples as f64 / sampled.samples.max(1) as f64);
+        let mut columns = Columns::new(&["OWN %", "WITH CALLED %", "FUNCTION"]);
+        for (name, samples) in functions.iter().filter(|(_, samples)| is_shown(samples)).take(SHOWN) {
+            columns.row(vec![share(samples.own), share(samples.within), (*name).to_owned()]);
+        }
+        columns
+    };
     let mut text = String::new();
-    if !functions.is_empty() {
+    // Functions whose time is that of a single callee explain nothing.
+    let tables = [
+        table(|samples| samples.within, |samples| samples.own < samples.within && !samples.passes_on()),
+        table(|samples| samples.own, |samples| samples.own > 0),
+    ];
+    for columns in tables.iter().filter(|columns| !columns.is_empty()) {
         text += &format!("{columns}\n");
     }
     text += &format!(
-        "{} samples of {} threads, for {} s of CPU in {:.1} s; written to {}\n",
+        "{} samples of {} threads, for {:.1} s of CPU in {:.1} s; written to {}\n",
         sampled.samples,
         threads(sampled),
-        cpu(sampled),
+        cpu_seconds(sampled),
         sampled.milliseconds as f64 / 1000.0,
         file.display()
     );
     if sampled.samples == 0 {
         text += "the server was idle: stacks are sampled only while it uses CPU\n";
+    }
+    if lacks_samples(sampled) {
+        text += "these are fewer samples than that CPU time stands for: work that is done between two ticks of the system's clock is missed\n";
     }
     let program = sampled.modules.first().map(|module| module.path.as_str());
     for unknown in &named.unknown {
@@ -213,7 +235,11 @@ fn compare(before: &Path, after: &Path, output: Option<&Path>, shown: ShownAs) -
     } else {
         say(&columns.to_string());
     }
-    say(&format!("{} samples before, {} afterwards\n", old.samples(), new.samples()));
+    let samples = |profile: &Profile| match profile.milliseconds {
+        0 => format!("{} samples", profile.samples()),
+        milliseconds => format!("{} samples in {:.1} s", profile.samples(), milliseconds as f64 / 1000.0),
+    };
+    say(&format!("{} before, {} afterwards\n", samples(&old), samples(&new)));
     draw(&old, &new, before, after, output)
 }
 
@@ -253,6 +279,8 @@ const MORE: Duration = Duration::from_secs(30);
 /// The number of functions in a summary or comparison.
 const SHOWN: usize = 10;
 const COMPARED: usize = 40;
+/// The expected number of samples from which a lack of some isn't a coincidence.
+const EXPECTED: f64 = 20.0;
 /// The smallest change of a share that is shown.
 const LEAST: f64 = 0.001;
 
@@ -271,5 +299,14 @@ mod tests {
         ] {
             assert_eq!(Format::of(Path::new(name)), format, "{name}");
         }
+    }
+
+    #[test]
+    fn samples_that_the_system_misses_are_told() {
+        let of = |cpu_milliseconds, samples| Sampled { rate: 99, cpu_milliseconds, samples, ..Sampled::default() };
+        assert_eq!(cpu_seconds(&of(1400, 44)), 1.4);
+        assert_eq!(cpu_seconds(&of(0, 99)), 1.0, "an older server doesn't say");
+        let lacks: Vec<_> = [of(1400, 44), of(1400, 130), of(100, 0), of(0, 40)].iter().map(lacks_samples).collect();
+        assert_eq!(lacks, [true, false, false, false]);
     }
 }

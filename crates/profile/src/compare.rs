@@ -23,6 +23,8 @@ pub struct SampleShares {
     pub own: f64,
     /// The share of the samples in which it or one of its callees runs.
     pub within: f64,
+    /// True if nearly all of these are samples of one callee.
+    pub passes_on: bool,
 }
 
 impl Difference {
@@ -30,9 +32,18 @@ impl Difference {
     pub fn growth(&self) -> f64 {
         self.after.own - self.before.own
     }
+
+    /// Returns how much the difference says about its cause: by how much its own share has changed,
+    /// or its share with its callees, unless one of those says as much.
+    fn weight(&self) -> f64 {
+        let larger = if self.after.within < self.before.within { &self.before } else { &self.after };
+        let within = if larger.passes_on { 0.0 } else { (self.after.within - self.before.within).abs() };
+        within.max(self.growth().abs())
+    }
 }
 
-/// Returns all functions of two profiles, beginning with those whose own shares differ most.
+/// Returns all functions of two profiles, beginning with those whose shares differ most, alone or
+/// with their callees.
 pub fn compare(before: &Profile, after: &Profile) -> Vec<Difference> {
     let mut functions: BTreeMap<&str, [FunctionSamples; 2]> = BTreeMap::new();
     for (at, profile) in [before, after].into_iter().enumerate() {
@@ -46,6 +57,7 @@ pub fn compare(before: &Profile, after: &Profile) -> Vec<Difference> {
     let shares = |samples: FunctionSamples, all: f64| SampleShares {
         own: samples.own as f64 / all,
         within: samples.within as f64 / all,
+        passes_on: samples.passes_on(),
     };
     let mut found: Vec<_> = functions
         .into_iter()
@@ -55,11 +67,8 @@ pub fn compare(before: &Profile, after: &Profile) -> Vec<Difference> {
             after: shares(after, all[1]),
         })
         .collect();
-    let changed = |difference: &Difference| difference.growth().abs();
-    found.sort_by(|a, b| {
-        let within = |difference: &Difference| (difference.after.within - difference.before.within).abs();
-        changed(b).total_cmp(&changed(a)).then(within(b).total_cmp(&within(a)))
-    });
+    let own = |difference: &Difference| difference.growth().abs();
+    found.sort_by(|a, b| b.weight().total_cmp(&a.weight()).then(own(b).total_cmp(&own(a))));
     found
 }
 
@@ -76,5 +85,15 @@ mod tests {
         assert_eq!(names, ["b", "c", "a", "d"]);
         assert!((found[0].growth() - 0.25).abs() < 1e-9 && (found[1].growth() + 0.25).abs() < 1e-9);
         assert!((found[2].before.within - 1.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn a_function_whose_callees_take_more_is_named_before_them() {
+        let before = "t;run;route 50\nt;run;send 40\nt;run;check 10";
+        let after = "t;run;route 50\nt;run;send 40\nt;run;check;parse 60\nt;run;check;compare 30";
+        let [before, after] = [before, after].map(|text| Profile::from_folded(text).expect("a profile"));
+        let found = compare(&before, &after);
+        let names: Vec<_> = found.iter().map(|difference| difference.name.as_str()).collect();
+        assert_eq!(names, ["check", "parse", "route", "send", "compare", "run"]);
     }
 }

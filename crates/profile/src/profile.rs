@@ -50,21 +50,29 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Returns for each function the number of samples in which it was the innermost one, and the
-    /// number of samples whose stacks contain it.
+    /// Returns for each function the number of samples in which it was the innermost one, the number
+    /// of samples whose stacks contain it, and those of its busiest callee.
     pub fn functions(&self) -> BTreeMap<&str, FunctionSamples> {
         let mut functions: BTreeMap<&str, FunctionSamples> = BTreeMap::new();
+        let mut calls: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for (stack, &samples) in &self.stacks {
             let names = stack.get(1..).unwrap_or_default();
             for (at, name) in names.iter().enumerate() {
                 // A function that calls itself counts once.
                 if !names.get(..at).is_some_and(|before| before.contains(name)) {
                     functions.entry(name).or_default().within += samples;
+                    if let Some(callee) = names.get(at + 1) {
+                        *calls.entry((name, callee)).or_default() += samples;
+                    }
                 }
             }
             if let Some(innermost) = names.last() {
                 functions.entry(innermost).or_default().own += samples;
             }
+        }
+        for ((caller, _), samples) in calls {
+            let below = &mut functions.entry(caller).or_default().below;
+            *below = samples.max(*below);
         }
         functions
     }
@@ -77,7 +85,19 @@ pub struct FunctionSamples {
     pub own: u64,
     /// The samples in which it, or one of its callees, was running.
     pub within: u64,
+    /// The most samples that one of its callees has.
+    pub below: u64,
 }
+
+impl FunctionSamples {
+    /// Returns whether nearly all of its samples are those of one callee: that one explains more.
+    pub fn passes_on(&self) -> bool {
+        self.below as f64 > PASSED_ON * self.within as f64
+    }
+}
+
+/// The share of a function's samples from which a callee stands for the function.
+const PASSED_ON: f64 = 0.9;
 
 #[cfg(test)]
 mod tests {
@@ -98,8 +118,18 @@ mod tests {
     fn a_function_that_calls_itself_counts_once() {
         let profile = Profile::from_folded("t;a;b;a 5\nt;a 1").expect("a profile");
         let functions = profile.functions();
-        assert_eq!(functions["a"], FunctionSamples { own: 6, within: 6 });
-        assert_eq!(functions["b"], FunctionSamples { own: 0, within: 5 });
+        assert_eq!(functions["a"], FunctionSamples { own: 6, within: 6, below: 5 });
+        assert_eq!(functions["b"], FunctionSamples { own: 0, within: 5, below: 5 });
         assert_eq!(functions.len(), 2, "threads aren't functions");
+    }
+
+    #[test]
+    fn a_function_that_only_calls_another_passes_on() {
+        let profile = Profile::from_folded("t;main;work;a 50\nt;main;work;b 40\nt;main 5").expect("a profile");
+        let functions = profile.functions();
+        let passing: Vec<_> =
+            functions.iter().filter(|(_, samples)| samples.passes_on()).map(|(name, _)| *name).collect();
+        assert_eq!(passing, ["main"]);
+        assert_eq!(functions["work"], FunctionSamples { own: 0, within: 90, below: 50 });
     }
 }

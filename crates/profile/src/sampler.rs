@@ -33,6 +33,9 @@ pub struct Sampled {
     pub rate: u32,
     /// The duration in milliseconds.
     pub milliseconds: u64,
+    /// The CPU time of the process meanwhile, in milliseconds; 0 if unknown.
+    #[serde(default)]
+    pub cpu_milliseconds: u64,
     /// The number of all samples.
     pub samples: u64,
     /// The number of samples whose stacks are left out, since they are rare.
@@ -126,7 +129,15 @@ impl Sampler {
         stacks.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.frames.cmp(&b.frames)));
         let left_out = stacks.iter().skip(MOST_STACKS).map(|stack| stack.samples).sum();
         stacks.truncate(MOST_STACKS);
-        Ok(Sampled { rate: self.rate, milliseconds, samples, left_out, modules: places.modules, stacks })
+        Ok(Sampled {
+            rate: self.rate,
+            milliseconds,
+            cpu_milliseconds: 0,
+            samples,
+            left_out,
+            modules: places.modules,
+            stacks,
+        })
     }
 }
 

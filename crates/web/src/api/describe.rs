@@ -298,6 +298,7 @@ fn schemas() -> Value {
         "Profile": of(vec![
             ("rate", number()),
             ("milliseconds", number()),
+            ("cpu_milliseconds", number()),
             ("samples", number()),
             ("left_out", number()),
             ("modules", json!({ "type": "array", "items": of(vec![("path", text()), ("file", text())]) })),

@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use super::call::{ApiCall, ApiReply};
 use super::field::{ApiField, ApiFieldKind};
 use super::problem::Problem;
+use crate::machine::ProcessReadings;
 
 /// Takes a profile. If the client disconnects before the end, the profile ends, too.
 pub(super) async fn take(call: ApiCall) -> Result<ApiReply, Problem> {
@@ -20,8 +21,11 @@ pub(super) async fn take(call: ApiCall) -> Result<ApiReply, Problem> {
     let rate = u32::try_from(rate).unwrap_or(MOST_RATE);
     let sampler = apart(move || Sampler::start(rate)).await?;
     call.note("", format!("started sampling the stacks of the server for {seconds} seconds, at {rate} Hz"));
+    let before = ProcessReadings::read();
     sleep(Duration::from_secs(seconds)).await;
-    let sampled = apart(move || sampler.finish()).await?;
+    let cpu = ProcessReadings::read().zip(before).map(|(after, before)| after.cpu_seconds - before.cpu_seconds);
+    let mut sampled = apart(move || sampler.finish()).await?;
+    sampled.cpu_milliseconds = (1000.0 * cpu.unwrap_or_default()).round() as u64;
     Ok(ApiReply::json(&to_json(&sampled)))
 }
 
@@ -42,6 +46,7 @@ fn to_json(sampled: &Sampled) -> Value {
     json!({
         "rate": sampled.rate,
         "milliseconds": sampled.milliseconds,
+        "cpu_milliseconds": sampled.cpu_milliseconds,
         "samples": sampled.samples,
         "left_out": sampled.left_out,
         "modules": sampled.modules.iter().map(module).collect::<Vec<_>>(),
