@@ -40,6 +40,8 @@ enum By {
     Shards,
     /// Sessions, by the bytes that they haven't read yet
     Sessions,
+    /// Sessions, by the stanzas that they send while somebody watches
+    Senders,
     /// Rooms, by the sessions in them
     Rooms,
     /// Modules, by the CPU time that they take while somebody watches, and their waits for the
@@ -61,6 +63,7 @@ impl By {
             By::Threads => "threads",
             By::Shards => "shards",
             By::Sessions => "sessions",
+            By::Senders => "senders",
             By::Rooms => "rooms",
             By::Modules => "modules",
             By::Servers => "servers",
@@ -68,6 +71,10 @@ impl By {
             By::Statements => "statements",
             By::Nodes => "nodes",
         }
+    }
+
+    fn is_sorted_by_rate(self) -> bool {
+        matches!(self, By::Threads | By::Senders | By::Modules | By::Statements)
     }
 }
 
@@ -78,13 +85,15 @@ impl By {
 /// [`CommandFailure::Failed`] if none runs, it ends, or standard output can't be written.
 pub fn run(source: &ConfigSource, wishes: &TopWishes) -> Result<(), CommandFailure> {
     let server = RunningServer::in_folder(&source.folder)?;
-    let path = format!("/top?by={}&limit={}", wishes.by.name(), wishes.limit);
+    // The server sorts by what it has counted since its start, and the page by the last second.
+    let limit = if wishes.by.is_sorted_by_rate() { MOST_ROWS } else { wishes.limit };
+    let path = format!("/top?by={}&limit={limit}", wishes.by.name());
     let is_drawn = std::io::stdout().is_terminal() && !wishes.once && !wishes.shown.json;
     let (mut before, mut since) = (server.get(&path)?, Instant::now());
     loop {
         std::thread::sleep(PERIOD);
         let (now, moment) = (server.get(&path)?, Instant::now());
-        let page = TopPage::new(&before, &now, (moment - since).as_secs_f64());
+        let page = TopPage::new(&before, &now, (moment - since).as_secs_f64(), wishes.by, wishes.limit);
         let text = match (wishes.shown.json, is_drawn) {
             (true, _) => page.json().to_string(),
             // Moves the cursor to the upper left and clears the screen.
@@ -103,11 +112,29 @@ struct TopPage<'a> {
     before: &'a Value,
     now: &'a Value,
     seconds: f64,
+    by: By,
+    limit: usize,
+}
+
+/// A row of the list.
+struct TopRow<'a> {
+    name: &'a str,
+    /// The values, of which averages and shares are those of the time between the responses.
+    values: Map<String, Value>,
+    totals: &'a Value,
+    rates: Map<String, Value>,
+}
+
+impl TopRow<'_> {
+    /// Returns the rate of the first of these counts that the row has.
+    fn taken(&self, names: &[&str]) -> Option<f64> {
+        names.iter().find_map(|name| self.rates.get(*name)?.as_f64())
+    }
 }
 
 impl TopPage<'_> {
-    fn new<'a>(before: &'a Value, now: &'a Value, seconds: f64) -> TopPage<'a> {
-        TopPage { before, now, seconds: seconds.max(0.001) }
+    fn new<'a>(before: &'a Value, now: &'a Value, seconds: f64, by: By, limit: u64) -> TopPage<'a> {
+        TopPage { before, now, seconds: seconds.max(0.001), by, limit: limit as usize }
     }
 
     /// Returns by how much the counts of an entry grow per second. An entry that is new has no
@@ -116,18 +143,54 @@ impl TopPage<'_> {
         let counts = now["counts"].as_object().into_iter().flatten();
         let rates = counts.filter_map(|(name, now)| {
             let growth = now.as_f64()? - before["counts"][name].as_f64()?;
-            Some((name.clone(), json!(round(growth.max(0.0) / self.seconds))))
+            Some((name.clone(), json!(growth.max(0.0) / self.seconds)))
         });
         rates.collect()
     }
 
-    /// Returns the rows of the list, each as it was before and is now.
-    fn rows(&self) -> impl Iterator<Item = (&Value, &Value)> {
+    /// Returns the rows of the list. Where they have times, what took most of them since the other
+    /// response comes first: what became slow an hour ago isn't the most since the start.
+    fn rows(&self) -> Vec<TopRow<'_>> {
         let old = self.before["rows"].as_array();
-        self.now["rows"].as_array().into_iter().flatten().map(move |row| {
-            let before = old.and_then(|rows| rows.iter().find(|old| old["name"] == row["name"]));
-            (before.unwrap_or(&Value::Null), row)
-        })
+        // Modules and senders are counted from the first page on, if they weren't cut off there.
+        let counted = ["calls", "cpu_seconds", "store_waits", "store_seconds", "stanzas", "bytes"];
+        let none =
+            json!({ "counts": counted.map(|name| (name.to_owned(), json!(0))).into_iter().collect::<Map<_, _>>() });
+        let is_whole = old.is_some_and(|rows| rows.len() < MOST_ROWS as usize);
+        let unseen = if is_whole && matches!(self.by, By::Modules | By::Senders) { &none } else { &Value::Null };
+        let row = |now| {
+            let now: &Value = now;
+            let before = old.and_then(|rows| rows.iter().find(|old| old["name"] == now["name"]));
+            let rates = self.rates(before.unwrap_or(unseen), now);
+            let values = now["values"].as_object().cloned().unwrap_or_default();
+            TopRow { name: now["name"].as_str().unwrap_or_default(), values, totals: &now["counts"], rates }
+        };
+        let mut rows: Vec<_> = self.now["rows"].as_array().into_iter().flatten().map(row).collect();
+        let has_share = |row: &&TopRow<'_>| row.values.get("percent").is_some_and(|share| !share.is_null());
+        let whole: f64 = rows.iter().filter(has_share).filter_map(|row| row.taken(OWN_TIMES)).sum();
+        for row in &mut rows {
+            let (taken, calls) = (row.taken(OWN_TIMES), row.taken(&["calls"]));
+            let per_call = taken.zip(calls).filter(|(_, calls)| *calls > 0.0).map(|(taken, calls)| 1e6 * taken / calls);
+            let share = taken.filter(|_| whole > 0.0).map(|taken| 100.0 * taken / whole);
+            for (name, current) in [("us_per_call", per_call), ("percent", share)] {
+                row.values
+                    .get_mut(name)
+                    .filter(|value| !value.is_null())
+                    .into_iter()
+                    .for_each(|value| *value = json!(current));
+            }
+        }
+        if self.by.is_sorted_by_rate() {
+            // Less than a hundredth of a core isn't why something waits.
+            let key = |row: &TopRow<'_>| {
+                let [own, waits] =
+                    [OWN_TIMES, &["store_seconds", "stanzas"]].map(|names| row.taken(names).unwrap_or_default());
+                ((100.0 * own).round(), waits, own)
+            };
+            rows.sort_by(|one, other| key(other).partial_cmp(&key(one)).unwrap_or(std::cmp::Ordering::Equal));
+            rows.truncate(self.limit);
+        }
+        rows
     }
 
     /// Returns a share of a core, in percent.
@@ -137,12 +200,12 @@ impl TopPage<'_> {
     }
 
     fn json(&self) -> Value {
-        let row = |(before, now): (&Value, &Value)| {
+        let row = |row: TopRow<'_>| {
             json!({
-                "name": now["name"],
-                "values": now["values"],
-                "totals": now["counts"],
-                "rates": self.rates(before, now),
+                "name": row.name,
+                "values": rounded(&row.values),
+                "totals": row.totals,
+                "rates": rounded(&row.rates),
             })
         };
         json!({
@@ -153,8 +216,8 @@ impl TopPage<'_> {
             "watching_percent": round(self.percent("watching_seconds")),
             "values": self.now["values"],
             "totals": self.now["counts"],
-            "rates": self.rates(self.before, self.now),
-            "rows": self.rows().map(row).collect::<Vec<_>>(),
+            "rates": rounded(&self.rates(self.before, self.now)),
+            "rows": self.rows().into_iter().map(row).collect::<Vec<_>>(),
             "partial": self.now["partial"],
         })
     }
@@ -198,18 +261,21 @@ impl TopPage<'_> {
             columns.filter_map(|name| name.as_str().map(str::to_owned)).collect()
         };
         let (counts, values) = (names("counts"), names("values"));
-        let head = |name: &String| name.replace('_', " ").to_uppercase();
+        let head = |name: &String| match name.contains("p99") {
+            // Distributions are known since the start only.
+            true => format!("{} IN ALL", name.replace('_', " ").to_uppercase()),
+            false => name.replace('_', " ").to_uppercase(),
+        };
         let mut heads = vec![by.to_uppercase()];
         heads.extend(values.iter().map(head));
         heads.extend(counts.iter().flat_map(|name| [format!("{}/S", head(name)), format!("{} IN ALL", head(name))]));
         let mut columns = Columns::new(&heads.iter().map(String::as_str).collect::<Vec<_>>());
-        for (before, now) in self.rows() {
-            let rates = self.rates(before, now);
-            let mut row = vec![now["name"].as_str().unwrap_or_default().to_owned()];
-            row.extend(values.iter().map(|name| number(&now["values"][name])));
+        for TopRow { name, values: current, totals, rates } in self.rows() {
+            let shown = |value: Option<&Value>| value.map_or_else(|| "-".to_owned(), number);
+            let mut row = vec![name.to_owned()];
+            row.extend(values.iter().map(|name| shown(current.get(name))));
             for name in &counts {
-                row.push(rates.get(name).map_or_else(|| "-".to_owned(), number));
-                row.push(number(&now["counts"][name]));
+                row.extend([shown(rates.get(name)), number(&totals[name])]);
             }
             columns.row(row);
         }
@@ -238,6 +304,19 @@ fn round(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
 }
 
+/// Returns numbers with three decimals.
+fn rounded(numbers: &Map<String, Value>) -> Map<String, Value> {
+    let number = |value: &Value| match value.as_f64().filter(|_| value.is_f64()) {
+        Some(number) => json!(round(number)),
+        None => value.clone(),
+    };
+    numbers.iter().map(|(name, value)| (name.clone(), number(value))).collect()
+}
+
+/// The counts of the seconds that a row's own work takes, of which it has one at most.
+const OWN_TIMES: &[&str] = &["seconds", "cpu_seconds"];
+/// The most rows that the server sends.
+const MOST_ROWS: u64 = 100;
 /// The time between two pages.
 const PERIOD: Duration = Duration::from_secs(1);
 /// The counts of the overview.
@@ -279,7 +358,7 @@ mod tests {
     #[test]
     fn rates_are_differences_by_time() {
         let (before, now) = (answer(100, 10), answer(300, 60));
-        let page = TopPage::new(&before, &now, 2.0);
+        let page = TopPage::new(&before, &now, 2.0, By::Shards, 20);
         let json = page.json();
         assert_eq!((json["rates"]["messages"].as_f64(), json["totals"]["messages"].as_u64()), (Some(100.0), Some(300)));
         assert_eq!(json["rows"][0]["rates"]["messages"].as_f64(), Some(25.0));
@@ -295,6 +374,53 @@ mod tests {
     fn what_was_not_there_before_has_no_rate() {
         let (mut before, now) = (answer(100, 10), answer(300, 60));
         before["rows"] = json!([]);
-        assert_eq!(TopPage::new(&before, &now, 1.0).json()["rows"][0]["rates"], json!({}));
+        assert_eq!(TopPage::new(&before, &now, 1.0, By::Shards, 20).json()["rows"][0]["rates"], json!({}));
+    }
+
+    /// Statements with their calls and seconds since the start.
+    fn statements(rows: &[(&str, u64, f64)]) -> Value {
+        let row = |(name, calls, seconds): &(&str, u64, f64)| json!({ "name": name, "counts": { "calls": calls, "seconds": seconds }, "values": { "us_per_call": 7.0, "p99_us": 8.0 } });
+        json!({
+            "by": "statements",
+            "columns": { "counts": ["calls", "seconds"], "values": ["us_per_call", "p99_us"] },
+            "rows": rows.iter().map(row).collect::<Vec<_>>(),
+        })
+    }
+
+    #[test]
+    fn what_takes_the_time_now_comes_first_with_its_present_average() {
+        let before = statements(&[("old", 1_000_000, 5000.0), ("silent", 10, 9.0), ("new", 10, 0.1)]);
+        let now = statements(&[("old", 1_000_100, 5000.1), ("silent", 10, 9.0), ("new", 20, 2.1)]);
+        let page = TopPage::new(&before, &now, 1.0, By::Statements, 2);
+        let rows = page.json()["rows"].clone();
+        let row = |at: usize| (rows[at]["name"].as_str(), rows[at]["values"]["us_per_call"].as_f64());
+        assert_eq!((row(0), row(1)), ((Some("new"), Some(200_000.0)), (Some("old"), Some(1000.0))));
+        assert_eq!(rows.as_array().map(Vec::len), Some(2), "as many as were wished for");
+        let page = TopPage::new(&before, &now, 1.0, By::Statements, 3);
+        assert!(page.json()["rows"][2]["values"]["us_per_call"].is_null(), "nothing was called");
+        assert!(page.text().contains("P99 US IN ALL"), "{}", page.text());
+    }
+
+    #[test]
+    fn shares_are_those_of_the_last_second_and_waits_have_none() {
+        let rows = |read: f64, write: f64| {
+            let row = |name: &str, seconds: f64, percent: Value| json!({ "name": name, "counts": { "seconds": seconds }, "values": { "percent": percent } });
+            json!({ "rows": [row("read", read, json!(90.0)), row("write", write, json!(10.0)), row("wait: store", 9.0 + read, Value::Null)] })
+        };
+        let (before, now) = (rows(9.0, 1.0), rows(10.0, 4.0));
+        let json = TopPage::new(&before, &now, 1.0, By::Stages, 20).json();
+        let shares: Vec<_> = (0..3).map(|at| json["rows"][at]["values"]["percent"].as_f64()).collect();
+        assert_eq!(shares, [Some(25.0), Some(75.0), None]);
+    }
+
+    #[test]
+    fn modules_are_counted_from_the_first_page_on() {
+        let row = json!({ "name": "rooms", "counts": { "calls": 5, "cpu_seconds": 0.5, "store_waits": 0, "store_seconds": 0 }, "values": { "us_per_call": 1.0 } });
+        let page = (json!({ "rows": [] }), json!({ "rows": [row] }));
+        let json = TopPage::new(&page.0, &page.1, 1.0, By::Modules, 20).json();
+        assert_eq!(
+            (json["rows"][0]["rates"]["calls"].as_f64(), json["rows"][0]["values"]["us_per_call"].as_f64()),
+            (Some(5.0), Some(100_000.0))
+        );
     }
 }

@@ -52,6 +52,7 @@ mod removal;
 mod restart;
 mod rooms;
 mod roster;
+mod senders;
 mod services;
 mod shared_roster;
 mod slow_readers;

@@ -104,6 +104,7 @@ impl World {
             Kind::Iq => self.counters.iqs_in += 1,
             Kind::Other => return self.element(link, stanza),
         }
+        self.tally_sender(link, stanza.bytes().len());
         match stanza.kind() {
             Kind::Message => self.outboxes.note(link),
             _ => self.touch(link),

@@ -146,7 +146,7 @@ pub mod source;
 pub mod state;
 pub mod subscribe;
 pub mod subscription;
-mod tally;
+pub mod tally;
 pub mod task;
 mod throttle;
 pub mod timer;

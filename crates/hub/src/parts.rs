@@ -234,6 +234,15 @@ pub(crate) struct ModuleTally {
     pub(crate) inner: Duration,
 }
 
+/// Counts what sessions send, while somebody watches.
+#[derive(Debug, Default)]
+pub(crate) struct SenderTally {
+    /// The time until which it counts, on the clock that never goes back.
+    pub(crate) until_ms: u64,
+    /// The stanzas of each session, and their bytes.
+    pub(crate) sent: Map<Link, (u64, u64)>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,5 @@
-//! Each module's share in the work of a shard: calls, and their time. Nothing is tallied unless
-//! somebody watches.
+//! Each module's share in the work of a shard: calls, and their time; and what sessions send.
+//! Nothing is tallied unless somebody watches.
 //!
 //! # Invariants
 //!
@@ -9,7 +9,8 @@
 
 use std::time::Duration;
 
-use rookery_observe::{SAMPLED_CALLS, Since, StanzaStage};
+use rookery_fanout::Link;
+use rookery_observe::{Bound, Most, Per, SAMPLED_CALLS, Since, StanzaStage, Unit};
 
 use crate::World;
 
@@ -17,6 +18,34 @@ impl World {
     /// Tallies the calls of modules for this time.
     pub fn watch_modules(&mut self, lasts_ms: u64) {
         self.tally.until_ms = self.clock.now_ms + lasts_ms;
+    }
+
+    /// Counts what sessions send for this time. Returns the sessions that have sent something since
+    /// the counting began, with their stanzas and bytes.
+    pub fn watch_senders(&mut self, lasts_ms: u64) -> impl Iterator<Item = (Link, u64, u64)> {
+        let now_ms = self.clock.now_ms;
+        if now_ms >= self.senders.until_ms {
+            self.senders.sent.clear();
+        }
+        self.senders.until_ms = now_ms + lasts_ms;
+        self.senders.sent.iter().map(|(link, (stanzas, bytes))| (*link, *stanzas, *bytes))
+    }
+
+    /// Counts a stanza of a session, if somebody watches.
+    #[inline]
+    pub(crate) fn tally_sender(&mut self, link: Link, bytes: usize) {
+        if self.clock.now_ms < self.senders.until_ms {
+            self.count_sender(link, bytes as u64);
+        }
+    }
+
+    #[inline(never)]
+    fn count_sender(&mut self, link: Link, bytes: u64) {
+        let sent = &mut self.senders.sent;
+        if sent.len() < MOST_SENDERS || sent.contains_key(&link) {
+            let (stanzas, sum) = sent.entry(link).or_default();
+            (*stanzas, *sum) = (*stanzas + 1, *sum + bytes);
+        }
     }
 
     /// Makes a call of a module.
@@ -53,3 +82,15 @@ impl World {
         done
     }
 }
+
+/// The most sessions of a shard that are counted: a busy one is among the first that send.
+const MOST_SENDERS: usize = 10_000;
+
+/// The bound of the counts, for the page of limits.
+pub const BOUNDS: &[Bound] = &[Bound::on(
+    "sessions whose stanzas are counted while somebody watches the senders",
+    Per::Shard,
+    Most::Fixed(MOST_SENDERS as u64),
+    Unit::Number,
+)
+.or("further ones are left out")];

@@ -7,8 +7,8 @@
 //!
 //! # Layout
 //!
-//! [`users`], [`rosters`], [`archives`], [`sessions`], [`rooms`], [`messages`], [`invitations`]:
-//! the operations. [`registration`]: actions of users without an account, and [`newcomer`] the mark
+//! [`users`], [`rosters`], [`archives`], [`sessions`], [`senders`], [`rooms`], [`messages`],
+//! [`invitations`]: the operations. [`registration`]: actions of users without an account, and [`newcomer`] the mark
 //! of those without an invitation. [`administrators`]: the domains that an account administers.
 //! [`api_tokens`]: permissions of the API. [`action_log`]: past actions and their authors.
 //! [`logins`]: successful and failed logins. [`reports`]: users' abuse reports. [`events`]: events
@@ -52,6 +52,7 @@ pub mod reports;
 pub mod rights;
 pub mod rooms;
 pub mod rosters;
+pub mod senders;
 pub mod sessions;
 pub mod users;
 pub mod welcome;
@@ -66,6 +67,7 @@ pub fn install(hooks: &mut Hooks<'_>) {
     removed::install(hooks);
     reports::install(hooks);
     rosters::install(hooks);
+    senders::install(hooks);
     sessions::install(hooks);
     users::install(hooks);
 }

@@ -22,6 +22,7 @@ pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
         .chain(of("web", trace::BOUNDS))
         .chain(of("web", rookery_shard::traced::BOUNDS))
         .chain(of("web", rookery_observe::slow::BOUNDS))
+        .chain(of("web", rookery_hub::tally::BOUNDS))
         .chain(of("web", rookery_observe::spans::BOUNDS))
         .chain(of("federation", bridged::BOUNDS))
         .chain(of("federation", elsewhere::BOUNDS))

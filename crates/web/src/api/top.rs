@@ -8,8 +8,10 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rookery_base::date;
+use rookery_hub::World;
 use rookery_observe::cluster::NodeSeen;
-use rookery_observe::{SAMPLED_CALLS, StanzaStage};
+use rookery_observe::{Histogram, SAMPLED_CALLS, StanzaStage};
+use rookery_operations::senders::{self, Sender};
 use rookery_operations::sessions::SessionInfo;
 use rookery_operations::{Gathered, rooms, sessions};
 use rookery_shard::{ShardCensus, StreamReport};
@@ -70,6 +72,13 @@ pub(super) async fn top(call: ApiCall) -> Result<ApiReply, Problem> {
             let Gathered { items, is_partial } = shared.ask(work).await?;
             (items.iter().map(session).collect(), is_partial)
         }
+        "senders" => {
+            let work = move |world: &mut World, answer: crate::ask::OperationAnswer<_>| {
+                senders::busiest(world, most, WATCHED_MS, |_, found| answer.complete(Ok(found)));
+            };
+            let Gathered { items, is_partial } = shared.ask(work).await?;
+            (items.iter().map(sender).collect(), is_partial)
+        }
         "rooms" => {
             let work = move |world: &mut _, answer: crate::ask::OperationAnswer<_>| {
                 rooms::largest(world, most, |_, found| answer.complete(Ok(found)));
@@ -83,7 +92,7 @@ pub(super) async fn top(call: ApiCall) -> Result<ApiReply, Problem> {
         }
         "servers" => (servers(&counted.servers), false),
         "stages" => (stages(&counted.sum), false),
-        "statements" => (shared.stores.meta.statement_times().iter().map(statement).collect(), false),
+        "statements" => (statements(&shared.stores.meta.statement_times()).iter().map(statement).collect(), false),
         "nodes" => (rookery_observe::cluster::latest().iter().flat_map(|seen| &seen.nodes).map(node).collect(), false),
         _ => (busiest(&counted.threads).map(|(name, cpu)| thread(name, cpu)).collect::<Vec<_>>(), false),
     };
@@ -205,6 +214,10 @@ fn session(info: &SessionInfo) -> TopRow {
     TopRow::new(info.jid.as_str()).value("waiting_bytes", info.waiting_bytes).value("address", address)
 }
 
+fn sender(sender: &Sender) -> TopRow {
+    TopRow::new(sender.jid.as_str()).count("stanzas", sender.stanzas).count("bytes", sender.bytes)
+}
+
 fn room(size: &rooms::Size) -> TopRow {
     TopRow::new(size.room.as_str())
         .value("sessions", size.sessions)
@@ -215,7 +228,7 @@ fn room(size: &rooms::Size) -> TopRow {
 /// Returns the modules that were called during the observation, or have waited for the store. Those
 /// with the most CPU come first, then those with the longest waits.
 fn modules(census: &ShardCensus) -> Vec<TopRow> {
-    let none = rookery_observe::Histogram::default();
+    let none = Histogram::default();
     let waits: BTreeMap<_, _> = census.counters.store_waits.iter().collect();
     let called: BTreeMap<_, _> = census.counters.modules.iter().collect();
     let mut names: Vec<&str> = waits.keys().chain(called.keys()).copied().collect();
@@ -255,7 +268,7 @@ fn stages(census: &ShardCensus) -> Vec<TopRow> {
             .value("p99_us", p99.map_or(0.0, |ns| ns as f64 / 1000.0))
     };
     // Waits take no CPU, so they have no share.
-    let wait = |name: &str, waits: &rookery_observe::Histogram| {
+    let wait = |name: &str, waits: &Histogram| {
         TopRow::new(name)
             .count("calls", waits.count())
             .count("seconds", seconds(waits.sum()))
@@ -268,11 +281,20 @@ fn stages(census: &ShardCensus) -> Vec<TopRow> {
     StanzaStage::ALL.into_iter().map(row).chain(waits).collect()
 }
 
-/// Returns a statement of the store with its times.
-fn statement(statement: &StatementTimes) -> TopRow {
-    let StatementTimes { sql, times } = statement;
-    let name: String = sql.chars().take(MOST_OF_STATEMENT).collect();
-    TopRow::new(name)
+/// Returns the statements of the store by the part of their text that is shown, those that have
+/// taken most time first.
+pub(crate) fn statements(all: &[StatementTimes]) -> Vec<(String, Histogram)> {
+    let mut by_text: BTreeMap<String, Histogram> = BTreeMap::new();
+    for StatementTimes { sql, times } in all {
+        *by_text.entry(sql.chars().take(MOST_OF_STATEMENT).collect()).or_default() += times;
+    }
+    let mut all: Vec<_> = by_text.into_iter().collect();
+    all.sort_by_key(|(_, times)| std::cmp::Reverse(times.sum()));
+    all
+}
+
+fn statement((sql, times): &(String, Histogram)) -> TopRow {
+    TopRow::new(sql)
         .value("us_per_call", times.sum() as f64 / 1000.0 / times.count().max(1) as f64)
         .value("p99_us", times.quantile(0.99).map_or(0.0, |ns| ns as f64 / 1000.0))
         .count("calls", times.count())
@@ -367,6 +389,7 @@ pub(super) const FIELDS: &[ApiField] = &[
             "threads",
             "shards",
             "sessions",
+            "senders",
             "rooms",
             "modules",
             "servers",
@@ -375,7 +398,7 @@ pub(super) const FIELDS: &[ApiField] = &[
             "nodes",
         ]),
         is_required: false,
-        doc: "The list: threads by CPU, shards, sessions by unread bytes, rooms by their number of sessions, modules by CPU (measured while somebody watches) and by waits for the store, other servers by waiting stanzas, stages on the path of stanzas in their order, statements of the store by their time, nodes of the cluster with the traffic between them and this one; threads by default.",
+        doc: "The list: threads by CPU, shards, sessions by unread bytes, senders (sessions by the stanzas that they send, counted while somebody watches), rooms by their number of sessions, modules by CPU (measured while somebody watches) and by waits for the store, other servers by waiting stanzas, stages on the path of stanzas in their order, statements of the store by their time, nodes of the cluster with the traffic between them and this one; threads by default.",
     },
     ApiField {
         name: "limit",
@@ -386,7 +409,8 @@ pub(super) const FIELDS: &[ApiField] = &[
 ];
 
 const USUAL_ROWS: u64 = 20;
-/// The time for which calls of modules are tallied after a request, in milliseconds.
+/// The time for which calls of modules and stanzas of sessions are tallied after a request, in
+/// milliseconds.
 const WATCHED_MS: u64 = 5_000;
 /// The most rows of a list.
 pub(crate) const MOST_ROWS: u64 = 100;
@@ -408,5 +432,18 @@ mod tests {
         assert_eq!(read_stat(&format!("1 (a) b (c) {tail}")), Some(("a) b (c", 14 + 15)));
         assert_eq!(read_stat("1 (cut) R 4 5"), None);
         assert!(!threads().is_empty());
+    }
+
+    #[test]
+    fn statements_that_look_the_same_are_one() {
+        let of = |sql: String, ms| {
+            let mut times = Histogram::default();
+            times.record_time(std::time::Duration::from_millis(ms));
+            StatementTimes { sql, times }
+        };
+        let long = "x".repeat(MOST_OF_STATEMENT);
+        let all = [of("SELECT 1".into(), 5), of(format!("{long}y"), 1), of(format!("{long}z"), 7)];
+        let found: Vec<_> = statements(&all).into_iter().map(|(sql, times)| (sql, times.count())).collect();
+        assert_eq!(found, [(long, 2), ("SELECT 1".into(), 1)]);
     }
 }
