@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use rookery_hub::World;
 use rookery_observe::cluster::ClusterSeen;
-use rookery_observe::{SlowEvent, slow};
+use rookery_observe::{Histogram, SlowEvent, slow};
 use rookery_operations::sessions::SessionInfo;
 use rookery_operations::{Gathered, Outcome, reports, rooms, sessions};
 use rookery_shard::{ShardCensus, StreamReport};
 use rookery_store::Activity;
 use tokio::time::sleep;
 
-use crate::api::top::threads;
+use crate::api::top::{statements, threads};
 use crate::ask::{OperationAnswer, now_ms};
 use crate::comparison::ChangedKey;
 use crate::doctor::finding::HOUR_MS;
@@ -47,6 +47,10 @@ pub(crate) struct DoctorFacts {
     /// The sessions with the most waiting bytes.
     pub sessions: Vec<SessionInfo>,
     pub slow: Vec<SlowEvent>,
+    /// The statement that has taken most of the database's time in the last second.
+    pub statement: Option<BusyStatement>,
+    /// The average time of the fastest statement in the last second, among this number of them.
+    pub fastest: Option<(usize, Duration)>,
     /// The addresses of the logins that failed within the last hour.
     pub failed_logins: Vec<IpAddr>,
     /// The open reports of abuse, unless the database is away.
@@ -70,15 +74,33 @@ pub(crate) struct ShardLoad {
     pub copies: f64,
 }
 
+/// A statement of the database, with the work of a second.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct BusyStatement {
+    pub sql: String,
+    pub calls: u64,
+    /// The sum of the times of its calls, in seconds.
+    pub seconds: f64,
+}
+
 /// Counts of one moment.
+#[derive(Default)]
 struct CountReading {
     shards: Vec<Option<ShardCensus>>,
     threads: BTreeMap<String, f64>,
+    /// The calls of each statement, and the sum of their times in nanoseconds.
+    statements: BTreeMap<String, (u64, u64)>,
 }
 
 impl CountReading {
     fn take(shared: &WebShared) -> Self {
-        Self { shards: shared.door.counts_of_each(), threads: threads() }
+        let statements = statements(&shared.stores.meta.statement_times());
+        let counts = |(sql, times): (String, Histogram)| (sql, (times.count(), times.sum()));
+        Self {
+            shards: shared.door.counts_of_each(),
+            threads: threads(),
+            statements: statements.into_iter().map(counts).collect(),
+        }
     }
 }
 
@@ -92,7 +114,8 @@ pub(crate) async fn gather(shared: &Arc<WebShared>) -> Outcome<DoctorFacts> {
     let after = read(shared).await;
     let census = shared.counts_of_shards().await;
     let facts = present(shared, &shared.settings().domains, census).await?;
-    Ok(DoctorFacts { shards: loads(&before, &after), ..facts })
+    let (statement, fastest) = (busiest_statement(&before, &after), fastest_statement(&before, &after));
+    Ok(DoctorFacts { shards: loads(&before, &after), statement, fastest, ..facts })
 }
 
 /// Gathers the facts that can be found at once, from given counts, about some domains and the
@@ -144,6 +167,8 @@ pub(crate) async fn present(
         rooms,
         sessions,
         slow: slow().newest().into_iter().filter(|event| event.unix_ms >= since).collect(),
+        statement: None,
+        fastest: None,
         failed_logins: failed.map(|login| login.address).collect(),
         reports: waiting,
         bucket: shared.files.failures(),
@@ -174,7 +199,7 @@ async fn read(shared: &Arc<WebShared>) -> CountReading {
     let asked = shared.clone();
     let read = tokio::task::spawn_blocking(move || CountReading::take(&asked)).await;
     // The task fails only if the runtime is stopping.
-    read.unwrap_or(CountReading { shards: Vec::new(), threads: BTreeMap::new() })
+    read.unwrap_or_default()
 }
 
 /// Returns a certificate with those of its names that are among some domains, if there are any.
@@ -204,6 +229,32 @@ fn loads(before: &CountReading, after: &CountReading) -> Vec<ShardLoad> {
     before.shards.iter().zip(&after.shards).enumerate().map(of_shard).collect()
 }
 
+/// Returns the statement that has taken the most time between two readings, a second apart.
+fn busiest_statement(before: &CountReading, after: &CountReading) -> Option<BusyStatement> {
+    let (time, calls, sql) = statement_work(before, after).max_by_key(|(time, ..)| *time)?;
+    Some(BusyStatement { sql: sql.to_owned(), calls, seconds: time as f64 / 1e9 })
+}
+
+/// Returns the number of statements that were called several times between two readings, and the
+/// average time of the fastest.
+fn fastest_statement(before: &CountReading, after: &CountReading) -> Option<(usize, Duration)> {
+    let often = statement_work(before, after).filter(|(_, calls, _)| *calls >= OFTEN);
+    let averages: Vec<_> = often.map(|(time, calls, _)| time / calls).collect();
+    Some((averages.len(), Duration::from_nanos(*averages.iter().min()?)))
+}
+
+/// Returns the statements that were called between two readings, with their time in nanoseconds and
+/// their calls.
+fn statement_work<'a>(before: &'a CountReading, after: &'a CountReading) -> impl Iterator<Item = (u64, u64, &'a str)> {
+    let work = after.statements.iter().map(|(sql, (calls, time))| {
+        let (calls_before, time_before) = before.statements.get(sql).copied().unwrap_or_default();
+        (time.saturating_sub(time_before), calls.saturating_sub(calls_before), sql.as_str())
+    });
+    work.filter(|(_, calls, _)| *calls > 0)
+}
+
+/// The calls in a second from which an average says something.
+const OFTEN: u64 = 3;
 const SECOND: Duration = Duration::from_secs(1);
 /// The number of sessions and rooms that are named.
 const LARGEST: usize = 3;
@@ -227,7 +278,7 @@ mod tests {
         // It has its name before it does anything.
         begins.recv().expect("a thread that runs");
         let one = || Some(ShardCensus::default());
-        let reading = |threads| CountReading { shards: vec![one(), one()], threads };
+        let reading = |threads| CountReading { shards: vec![one(), one()], threads, ..CountReading::default() };
         let before = reading(threads());
         let name = rookery_shard::thread_name(1);
         let mut after = before.threads.clone();
@@ -236,5 +287,20 @@ mod tests {
         assert_eq!(found.iter().map(|load| load.cpu).collect::<Vec<_>>(), [0.0, 0.5]);
         drop(go);
         assert!(shard.join().expect("no panic").is_err());
+    }
+
+    #[test]
+    fn the_busiest_statement_is_that_of_the_last_second() {
+        let reading = |statements: [(&str, (u64, u64)); 2]| CountReading {
+            statements: statements.map(|(sql, counts)| (sql.to_owned(), counts)).into(),
+            ..CountReading::default()
+        };
+        let before = reading([("old", (1000, 9_000_000_000)), ("new", (1, 1000))]);
+        let after = reading([("old", (1001, 9_001_000_000)), ("new", (11, 500_001_000))]);
+        let found = busiest_statement(&before, &after);
+        assert_eq!(found, Some(BusyStatement { sql: "new".into(), calls: 10, seconds: 0.5 }));
+        assert_eq!(busiest_statement(&before, &before), None, "nothing was called");
+        let fastest = fastest_statement(&before, &after);
+        assert_eq!(fastest, Some((1, Duration::from_millis(50))), "a single call is a coincidence");
     }
 }

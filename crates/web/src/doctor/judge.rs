@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rookery_base::date;
+use rookery_observe::slow::MOST_EVENTS;
 use rookery_observe::{Slow, SlowEvent};
 
 use super::facts::DoctorFacts;
@@ -20,6 +21,7 @@ pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     findings.push(finding::refusals(&facts.census));
     findings.push(away(facts).unwrap_or_else(|| queue(facts)));
     findings.push(store_waits(facts));
+    findings.extend(round_trips(facts));
     findings.extend(silent_shards(facts));
     findings.push(shards(facts));
     findings.extend(judge_balance(facts));
@@ -132,16 +134,41 @@ fn store_waits(facts: &DoctorFacts) -> DoctorFinding {
     if worst < STORE_SECONDS {
         return DoctorFinding::fine(STORE, what);
     }
-    let commits = count(&facts.slow, Slow::Commit);
-    let operations = count(&facts.slow, Slow::Store);
+    let what = match &facts.statement {
+        Some(busy) if busy.seconds >= BUSY_STATEMENT => format!(
+            "{what} In the last second, {:.1} s went into {} × {}, {} each.",
+            busy.seconds,
+            busy.calls,
+            busy.sql,
+            milliseconds(busy.seconds / busy.calls.max(1) as f64),
+        ),
+        _ => what,
+    };
+    let [commits, operations] = [Slow::Commit, Slow::Store]
+        .map(|kind| facts.slow.iter().filter(|event| event.kind == kind).map(|event| event.lasted).sum::<Duration>());
     let why = "Everything that is stored waits that long: logins, messages to users who are offline, acknowledgements.";
     let remedy = match commits > operations {
         true => "Commits are slow: move the data folder to a faster disk, or look at the database's own disk.",
         false => {
-            "`rookery slow` lists the operations and their statements; `rookery top --by modules` shows what waits."
+            "`rookery top --by statements` shows where the database's time goes, and `rookery slow` the slowest operations."
         }
     };
     DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy).of(DoctorFact::StoreSlow(whole_ms(worst)))
+}
+
+/// Returns a finding if even the fastest statements take long: the database is far away, or busy.
+fn round_trips(facts: &DoctorFacts) -> Option<DoctorFinding> {
+    let (statements, fastest) = facts.fastest.filter(|(statements, _)| *statements >= STATEMENTS)?;
+    if fastest < ROUND_TRIP {
+        return None;
+    }
+    let fastest = fastest.as_secs_f64();
+    let what =
+        format!("Even the fastest of {statements} statements took {} in the last second.", milliseconds(fastest));
+    let why = "A login runs about seven statements, most of them one after the other.";
+    let remedy = "`rookery check` measures a round trip to the database: if it takes as long, the database is far away, otherwise it is busy.";
+    let fact = DoctorFact::StoreSlow(whole_ms(fastest));
+    Some(DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy).of(fact))
 }
 
 fn silent_shards(facts: &DoctorFacts) -> Option<DoctorFinding> {
@@ -294,12 +321,15 @@ fn slow(facts: &DoctorFacts) -> DoctorFinding {
     let kinds = Slow::ALL.map(|kind| (kind, count(&facts.slow, kind)));
     let kinds: Vec<_> =
         kinds.iter().filter(|(_, count)| *count > 0).map(|(kind, count)| format!("{} {count}", kind.name())).collect();
-    let Some(longest) = facts.slow.iter().max_by_key(|event| event.lasted) else {
+    // Waits are what a slow operation, commit or tick causes, so those are named first.
+    let cause = |event: &&SlowEvent| (!matches!(event.kind, Slow::Wait | Slow::Mailbox), event.lasted);
+    let Some(longest) = facts.slow.iter().max_by_key(cause) else {
         return DoctorFinding::fine(SLOW, "Nothing was slow in the last ten minutes.".into());
     };
     let whose = if longest.whose.is_empty() { String::new() } else { format!(" for {}", longest.whose) };
+    let least = if facts.slow.len() < MOST_EVENTS { "" } else { "At least " };
     let what = format!(
-        "{} events were slow in the last ten minutes ({}); the longest is a {} of {} ms{whose}: {}.",
+        "{least}{} events were slow in the last ten minutes ({}); the worst is a {} of {} ms{whose}: {}.",
         facts.slow.len(),
         kinds.join(", "),
         longest.kind.name(),
@@ -358,6 +388,13 @@ const OLDEST: Duration = Duration::from_secs(2);
 /// The waiting time of operations, in seconds, that is reported: a good disk does many commits in
 /// it.
 const STORE_SECONDS: f64 = 0.25;
+/// The time of the fastest statement that is reported: one in the same building takes less than a
+/// millisecond.
+const ROUND_TRIP: Duration = Duration::from_millis(5);
+/// The number of statements of which the fastest is meaningful.
+const STATEMENTS: usize = 3;
+/// The seconds that a statement takes in a second from which it is named.
+const BUSY_STATEMENT: f64 = 0.1;
 /// The share of a core beyond which waiting grows faster than load.
 const BUSY: f64 = 0.8;
 /// The factor of load over the other shards that isn't a coincidence, and the share of a core below
@@ -387,7 +424,7 @@ mod tests {
 
     use super::*;
     use crate::comparison::ChangedKey;
-    use crate::doctor::facts::ShardLoad;
+    use crate::doctor::facts::{BusyStatement, ShardLoad};
     use crate::health::Space;
     use crate::machine::ProcessReadings;
 
@@ -447,6 +484,17 @@ mod tests {
                 "took at most 500.0 ms",
             ),
             (
+                |facts| {
+                    facts.recent = vec![WebSample { store: Some(0.5), ..WebSample::default() }];
+                    facts.statement = Some(BusyStatement { sql: "SELECT 1".into(), calls: 10, seconds: 1.5 });
+                },
+                "In the last second, 1.5 s went into 10 × SELECT 1, 150.0 ms each.",
+            ),
+            (
+                |facts| facts.fastest = Some((9, Duration::from_micros(8600))),
+                "Even the fastest of 9 statements took 8.6 ms in the last second.",
+            ),
+            (
                 |facts| facts.recent = vec![WebSample { delivery: Some(0.3), ..WebSample::default() }],
                 "were written within 300.0 ms",
             ),
@@ -496,18 +544,19 @@ mod tests {
 
     #[test]
     fn many_slow_events_are_summed_up() {
-        let event = |ms| SlowEvent {
+        let of = |kind, ms| SlowEvent {
             unix_ms: 0,
-            kind: Slow::Commit,
+            kind,
             lasted: Duration::from_millis(ms),
             what: "3 operations, SQLite".into(),
             whose: "connection 0".into(),
             why: String::new(),
         };
-        let facts = DoctorFacts { slow: (100..130).map(event).collect(), ..healthy() };
+        let waits = (200..300).map(|ms| of(Slow::Wait, ms));
+        let facts = DoctorFacts { slow: (100..130).map(|ms| of(Slow::Commit, ms)).chain(waits).collect(), ..healthy() };
         let found = wrong(&facts);
         assert!(
-            found[0].contains("30 events were slow in the last ten minutes (commit 30); the longest is a commit of 129 ms for connection 0"),
+            found[0].contains("130 events were slow in the last ten minutes (commit 30, wait 100); the worst is a commit of 129 ms for connection 0"),
             "{found:?}"
         );
     }
