@@ -76,6 +76,10 @@ fn text(line: &Value, last: &mut String) -> String {
     }
     match line["ended"].as_str() {
         Some("stanzas") => return "the trace has reached its number of stanzas (--stanzas)".into(),
+        Some(_) if last.is_empty() => {
+            return "the trace has reached its time limit (--seconds), and no stanza was from or to this address"
+                .into();
+        }
         Some(_) => return "the trace has reached its time limit (--seconds)".into(),
         None => {}
     }
@@ -83,7 +87,7 @@ fn text(line: &Value, last: &mut String) -> String {
     let mut text = String::new();
     if stanza.is_empty() {
         text += &format!("session {}\n", cell(line, "to"));
-        last.clear();
+        "session".clone_into(last);
     } else {
         // A response has the number of its request, so only the type tells them apart.
         let one = format!("{stanza} {}", line["type"].as_str().unwrap_or_default());
