@@ -267,7 +267,7 @@ class Way:
     def __enter__(self):
         self.port = free_port()
         arguments = [sys.executable, __file__, self.port, self.target, self.round_trip_ms / 2000]
-        self.process = subprocess.Popen([str(argument) for argument in arguments])
+        self.process = subprocess.Popen([str(argument) for argument in arguments], stdin=subprocess.PIPE, text=True)
         for _ in range(100):
             try:
                 socket.create_connection(("127.0.0.1", self.port)).close()
@@ -279,16 +279,24 @@ class Way:
     def __exit__(self, *_):
         self.process.kill()
         self.process.wait()
+        self.process.stdin.close()
+
+    def move(self, round_trip_ms):
+        """Changes the delay."""
+        self.process.stdin.write(f"{round_trip_ms / 2000}\n")
+        self.process.stdin.flush()
 
 
 def pass_on(port, target, delay):
-    """Runs the proxy until it is killed. All bytes have the same delay, so they stay in order."""
+    """Runs the proxy until it is killed. Bytes stay in order, also if the delay changes."""
     listener = socket.create_server(("127.0.0.1", port))
     other, due = {}, deque()
     while True:
         patience = max(0, due[0][0] - time.monotonic()) if due else None
-        for ready in select.select([listener, *other], [], [], patience)[0]:
-            if ready is listener:
+        for ready in select.select([sys.stdin, listener, *other], [], [], patience)[0]:
+            if ready is sys.stdin:
+                delay = float(sys.stdin.readline())
+            elif ready is listener:
                 client, server = listener.accept()[0], socket.create_connection(("127.0.0.1", target))
                 for end in (client, server):
                     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

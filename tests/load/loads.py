@@ -79,7 +79,7 @@ class People:
             out.write("</host></server-data>\n")
 
 
-def bench(server, scenario, *options):
+def bench(server, scenario, *options, domain="localhost"):
     """Runs a scenario of the load generator against a server and returns its result."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.json"
@@ -91,7 +91,7 @@ def bench(server, scenario, *options):
             "--host",
             f"127.0.0.1:{server.port}",
             "--domain",
-            "localhost",
+            domain,
             "--tls",
             "none",
             "--password",
