@@ -459,14 +459,16 @@ impl SimulatedNodes {
     }
 
     /// Makes the servers read their configuration again, after this change to it: those that don't
-    /// run do so when they continue or begin.
-    pub fn reload(&self, change: impl Fn(&mut Config)) {
+    /// run do so when they continue or begin. Returns whether all processes have read it, which a
+    /// paused one hasn't.
+    pub fn reload(&self, change: impl Fn(&mut Config)) -> bool {
         for node in &self.list {
             match node.runs() {
                 true => node.server.reload(&change),
                 false => node.server.begin_reload(&change),
             }
         }
+        !self.list.iter().any(|node| matches!(node.life, Life::Paused(_)))
     }
 
     /// Puts the database into a state of trouble, or out of it.

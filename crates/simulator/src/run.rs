@@ -535,7 +535,7 @@ impl SimulatedRun {
             files: [1, 3, 20, 5_000][event.b % 4],
         };
         self.book.limit_uploads(limits);
-        self.nodes.reload(|config| {
+        let is_read = self.nodes.reload(|config| {
             config.settings.max_directed = 10 + event.a % 100;
             config.options.retain(|(module, ..)| !["upload", "version"].contains(module));
             config.options.extend([
@@ -545,7 +545,7 @@ impl SimulatedRun {
             ]);
             config.limits.depth = Limits::AFTER_LOGIN.depth - event.b % 8;
         });
-        if !self.is_stalled {
+        if is_read && !self.is_stalled {
             self.book.forget_upload_limits();
         }
     }

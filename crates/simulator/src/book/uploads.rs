@@ -46,7 +46,8 @@ struct BookedUpload {
 }
 
 impl Book {
-    /// Records that these limits are in force from now on, or as soon as stalled shards continue.
+    /// Records that these limits are in force from now on, or as soon as stalled shards and
+    /// paused processes continue.
     pub fn limit_uploads(&mut self, limits: UploadLimits) {
         self.uploads.limits.push(limits);
     }
