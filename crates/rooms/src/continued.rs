@@ -21,6 +21,7 @@ use serde_bytes::ByteBuf;
 use super::actor::{self, Actors};
 use super::directory::Directory;
 use super::ghosts;
+use super::kept::is_of_same_room;
 use super::occupant::{Occupant, OccupantSeat, nick_key, occupant_id};
 use super::rate::RoomBucket;
 use super::role::{RoomRole, affiliation_name, affiliation_named};
@@ -179,13 +180,18 @@ fn loaded_with(
     removed: usize,
 ) {
     let jid = continued.jid.clone();
-    let (whole, unsaved) = (continued.take_whole(), continued.unsaved.take());
+    let (mut whole, unsaved) = (continued.take_whole(), continued.unsaved.take());
+    let mut is_another = false;
+    if let (Ok(Some(stored)), Some(whole)) = (&loaded, &mut whole) {
+        is_another = !is_of_same_room(&stored.document, &whole.document);
+        forget_creator(whole, stored);
+    }
     let room = match (&loaded, &whole) {
         (Ok(None), Some(whole)) => {
             Room::from_stored(world, &jid, (whole, removed)).map(|room| (room, unsaved.is_some()))
         }
         // Another room of that name.
-        (Ok(Some(stored)), Some(whole)) if stored.document.creator != whole.document.creator => None,
+        (Ok(Some(_)), Some(_)) if is_another => None,
         // The occupants have seen changes that the store has not taken.
         (Ok(Some(_)), Some(whole)) if unsaved.is_some() => {
             Room::from_stored(world, &jid, (whole, removed)).map(|room| (room, true))
@@ -224,6 +230,18 @@ fn loaded_with(
             actor::arrived(world, &jid, loaded, removed);
             continued.tell_all_out(world);
         }
+    }
+}
+
+/// Takes the rights of a room's creator out, if its account was removed while the room had no home:
+/// the next account of that name must not inherit them.
+fn forget_creator(whole: &mut StoredRoom, stored: &StoredRoom) {
+    if stored.document.creator.is_some() {
+        return;
+    }
+    if let Some(creator) = whole.document.creator.take() {
+        whole.affiliations.retain(|affiliated| affiliated.user != creator);
+        whole.document.of_users.retain(|(user, _)| *user != creator);
     }
 }
 

@@ -47,5 +47,43 @@ impl KeptRoom {
     }
 }
 
+/// Returns whether two documents are of one room, and not of two that had the same name one after
+/// the other. A room has one secret for its whole life, while the store forgets its creator if that
+/// account is removed.
+pub(super) fn is_of_same_room(one: &RoomDocument, other: &RoomDocument) -> bool {
+    let secret = |kept: &RoomDocument| {
+        let document = Element::parse(&kept.config).ok().filter(|element| element.is("room", FORMAT))?;
+        document.child_text("secret", FORMAT)
+    };
+    match (secret(one), secret(other)) {
+        (Some(one), Some(other)) => one == other,
+        // A room that was last saved before there were secrets.
+        _ => one.creator == other.creator,
+    }
+}
+
 /// The namespace of the document.
 pub(super) const FORMAT: &str = "urn:rookery:room:0";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(secret: &str, creator: Option<&str>) -> RoomDocument {
+        let config = format!("<room xmlns='{FORMAT}'><secret>{secret}</secret></room>").into_bytes();
+        let creator = creator.map(|creator| Jid::parse(creator).expect("an address"));
+        let (name, of_users) = (String::new(), Vec::new());
+        RoomDocument { name, is_public: true, creator, config, archive_days: 0, subject: None, vcard: None, of_users }
+    }
+
+    #[test]
+    fn a_room_outlives_the_account_of_its_creator() {
+        let creator = "crone1@example.org";
+        let before = document("a", Some(creator));
+        assert!(is_of_same_room(&before, &document("a", None)));
+        assert!(!is_of_same_room(&before, &document("b", Some(creator))), "another room of the same creator");
+        let without =
+            RoomDocument { config: format!("<room xmlns='{FORMAT}'/>").into_bytes(), ..document("", Some(creator)) };
+        assert!(is_of_same_room(&before, &without), "a room of an early version");
+    }
+}
