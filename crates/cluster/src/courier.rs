@@ -133,6 +133,8 @@ struct CourierPeer<S> {
     /// The time since which nothing can be appended, or of the last sign of life since then, in
     /// milliseconds.
     away_since: Option<u64>,
+    /// True if it gives no signs of life, which may not be so although its inbox is missing.
+    is_silent: bool,
     queue: VecDeque<CourierLetter<S>>,
     /// Entries that the other side is not known to have read, oldest first and without a gap.
     unread: VecDeque<CourierSent<S>>,
@@ -163,6 +165,13 @@ struct CourierPeer<S> {
     told: (u64, u64),
     told_at: u64,
     is_urgent: bool,
+    /// Its last entry for whose handling it waits.
+    awaited: u64,
+    /// The last numbered entry to it, preceded by the entry up to which that one confirms. The
+    /// other side has read the confirmation once it says that it has read the entry.
+    told_in: (u64, u64),
+    /// True once the process only waits until the other side knows what was handled here.
+    ends: bool,
     /// The traffic since this process has known the node, except for waiting letters.
     traffic: NodeTraffic,
 }
@@ -213,6 +222,7 @@ impl<S> Courier<S> {
     /// Records whether a process is known to be alive.
     pub fn set_present(&mut self, process: NodeProcess, is_present: bool, now_ms: u64) {
         if let Some(peer) = self.peers.get_mut(&process.node).filter(|peer| peer.process == process) {
+            peer.is_silent = !is_present;
             match is_present {
                 true => peer.away_since = None,
                 false => _ = peer.away_since.get_or_insert(now_ms),
@@ -268,12 +278,15 @@ impl<S> Courier<S> {
             let last_seq = peer.last_seq + u64::from(!peer.queue.is_empty());
             let next = CourierPeer {
                 away_since,
+                is_silent: peer.is_silent,
                 last_seq,
                 received: last_seq,
                 is_urgent: peer.is_urgent || peer.bytes > 0,
                 read: peer.read,
                 at_work: std::mem::take(&mut peer.at_work),
                 told: peer.told,
+                awaited: peer.awaited,
+                ends: peer.ends,
                 traffic: peer.traffic,
                 ..CourierPeer::new(peer.process, peer.shards)
             };
@@ -365,6 +378,7 @@ impl<S> Courier<S> {
         peer.read = header.seq;
         let waits = header.is_urgent.then_some(header.seq);
         peer.at_work.extend(waits);
+        peer.awaited = waits.unwrap_or(peer.awaited);
         let letters = letters
             .iter()
             .filter(|letter| letter.kind < REMINDER)
@@ -375,7 +389,7 @@ impl<S> Courier<S> {
     }
 
     /// Handles only the confirmations in an entry, and none of its letters, since the shards are
-    /// gone.
+    /// gone. An entry without letters counts as read: its writer ends as well.
     ///
     /// # Errors
     /// The entry is malformed.
@@ -383,6 +397,10 @@ impl<S> Courier<S> {
         let (header, letters) = wire::read(entry)?;
         if let Some(peer) = self.peers.get_mut(&header.from.node).filter(|peer| peer.process == header.from) {
             peer.heard(&header, &letters, self.now_ms);
+            let is_empty = letters.iter().all(|letter| letter.kind >= REMINDER);
+            if header.seq == peer.read.saturating_add(1) && is_empty && !header.is_urgent {
+                peer.read = header.seq;
+            }
         }
         Ok(())
     }
@@ -412,10 +430,12 @@ impl<S> Courier<S> {
         self.peers.values().all(|peer| peer.queue.is_empty() && peer.unread.is_empty() && peer.unhandled.is_empty())
     }
 
-    /// Returns whether the process may end: everything that was posted has been handled, and the
-    /// others know that everything that they have sent was handled here. Otherwise they would send
-    /// the rest again, to the new homes.
-    pub fn may_end(&self) -> bool {
+    /// Returns whether the process, which accepts no letters any more, may end: everything that was
+    /// posted has been handled, and the others know that everything that they have sent was handled
+    /// here. Otherwise they would send the rest again, to the new homes. They have to have read
+    /// that: the engine may lose a confirmation that it has taken.
+    pub fn may_end(&mut self) -> bool {
+        self.peers.values_mut().for_each(|peer| peer.ends = true);
         self.is_idle() && self.peers.values().all(CourierPeer::has_told)
     }
 }

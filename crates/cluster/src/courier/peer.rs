@@ -17,6 +17,7 @@ impl<S> CourierPeer<S> {
             process,
             shards,
             away_since: None,
+            is_silent: false,
             queue: VecDeque::new(),
             unread: VecDeque::new(),
             unhandled: VecDeque::new(),
@@ -33,6 +34,9 @@ impl<S> CourierPeer<S> {
             told: (0, 0),
             told_at: 0,
             is_urgent: false,
+            awaited: 0,
+            told_in: (0, 0),
+            ends: false,
             traffic: NodeTraffic::default(),
         }
     }
@@ -46,7 +50,14 @@ impl<S> CourierPeer<S> {
     /// informed any more.
     pub(super) fn has_told(&self) -> bool {
         let is_told = self.at_work.is_empty() && self.told == (self.read, self.read) && !self.is_urgent;
-        self.away_since.is_some() || is_told && self.is_appending.is_none()
+        let is_known = !self.owes_last_entry() && (self.awaited == 0 || self.received >= self.told_in.1);
+        self.is_silent || is_told && is_known && self.is_appending.is_none()
+    }
+
+    /// Returns whether no numbered entry, which the other side confirms, has confirmed yet that
+    /// everything was handled for which it waits.
+    fn owes_last_entry(&self) -> bool {
+        self.at_work.is_empty() && self.told_in.0 < self.awaited
     }
 
     /// Returns the last entry up to which all have been handled.
@@ -123,6 +134,10 @@ impl<S> CourierPeer<S> {
         if self.next_entry().is_none() && !self.queue.is_empty() && self.last_seq - self.received < MOST_UNREAD {
             self.pack(now_ms);
         }
+        if self.ends_with_entry() {
+            // It has no letters.
+            self.pack(now_ms);
+        }
         let reminds = self.reminds_at().is_some_and(|at| now_ms >= at);
         let oldest = self.unhandled.front().or(self.unread.front());
         let first = oldest.map_or(self.last_seq + 1, |sent| sent.seq);
@@ -152,8 +167,18 @@ impl<S> CourierPeer<S> {
         self.is_missing = false;
         if let Appending::Letters(seq, ..) = next {
             self.cursor = seq;
+            // An earlier copy of the entry, which may be the one that is read, confirmed less.
+            if seq > self.told_in.1 {
+                self.told_in = (read, seq);
+            }
         }
         Some(Append { to: self.process, entry })
+    }
+
+    /// Returns whether a last entry is due, since everything else is done.
+    fn ends_with_entry(&self) -> bool {
+        let is_at_rest = self.queue.is_empty() && self.next_entry().is_none() && self.is_appending.is_none();
+        self.ends && self.owes_last_entry() && is_at_rest
     }
 
     /// Packs waiting letters into an entry.
@@ -188,6 +213,7 @@ impl<S> CourierPeer<S> {
 
     pub(super) fn due(&self) -> Option<u64> {
         let tell = self.tells_at((self.last_confirmed(), self.read));
+        let tell = if self.ends_with_entry() { Some(self.told_at) } else { tell };
         let over = self.away_since.filter(|_| self.bytes > 0).map(|since| since + PATIENCE_MS);
         if self.away_since.is_some() { over } else { tell.into_iter().chain(self.reminds_at()).min() }
     }

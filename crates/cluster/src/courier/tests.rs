@@ -145,7 +145,48 @@ fn a_process_may_end_when_others_know_what_it_has_handled() {
     assert_eq!(there.appends(HURRY_MS, 0).len(), 1);
     assert!(!there.may_end(), "it is on its way");
     there.appended(HERE, AppendOutcome::Taken, HURRY_MS);
+    assert!(!there.may_end(), "the engine may lose it");
+    there.reconnected();
+    assert_eq!(there.appends(HURRY_MS, 0).len(), 1);
+    there.appended(HERE, AppendOutcome::NoInbox, HURRY_MS);
+    assert!(!there.may_end(), "the inbox will be there again");
+    there.set_present(HERE, true, HURRY_MS);
+    let told = there.appends(HURRY_MS, 0).remove(0).entry;
+    there.appended(HERE, AppendOutcome::Taken, HURRY_MS);
+    assert!(!there.may_end(), "nobody has read it");
+    here.appended(THERE, AppendOutcome::Taken, HURRY_MS);
+    here.arrived(&told).unwrap();
+    assert!(here.is_idle());
+    there.only_confirmed(&here.appends(1_000, 0).remove(0).entry).unwrap();
     assert!(there.may_end());
+}
+
+/// Neither of them has shards any more that could see a letter.
+#[test]
+fn processes_that_end_together_confirm_their_last_entries() {
+    let (mut here, mut there) = pair();
+    here.post(THERE, letter("one", &Rc::new(()))).unwrap();
+    there.post(HERE, letter("two", &Rc::new(()))).unwrap();
+    let (one, two) = (here.appends(0, 0).remove(0).entry, there.appends(0, 0).remove(0).entry);
+    here.appended(THERE, AppendOutcome::Taken, 0);
+    there.appended(HERE, AppendOutcome::Taken, 0);
+    take(&mut there, &one);
+    take(&mut here, &two);
+    for now in (300..3_000).step_by(300) {
+        if here.may_end() & there.may_end() {
+            return;
+        }
+        let (from_here, from_there) = (here.appends(now, now), there.appends(now, now));
+        for append in from_here {
+            here.appended(THERE, AppendOutcome::Taken, now);
+            there.only_confirmed(&append.entry).unwrap();
+        }
+        for append in from_there {
+            there.appended(HERE, AppendOutcome::Taken, now);
+            here.only_confirmed(&append.entry).unwrap();
+        }
+    }
+    panic!("they wait for each other");
 }
 
 #[test]
