@@ -21,7 +21,7 @@ use serde_bytes::ByteBuf;
 use super::actor::{self, Actors};
 use super::directory::Directory;
 use super::ghosts;
-use super::kept::is_of_same_room;
+use super::kept::{forget_removed, is_of_same_room};
 use super::occupant::{Occupant, OccupantSeat, nick_key, occupant_id};
 use super::rate::RoomBucket;
 use super::role::{RoomRole, affiliation_name, affiliation_named};
@@ -184,7 +184,7 @@ fn loaded_with(
     let mut is_another = false;
     if let (Ok(Some(stored)), Some(whole)) = (&loaded, &mut whole) {
         is_another = !is_of_same_room(&stored.document, &whole.document);
-        forget_creator(whole, stored);
+        forget_removed(whole, stored, unsaved.as_deref().unwrap_or_default());
     }
     let room = match (&loaded, &whole) {
         (Ok(None), Some(whole)) => {
@@ -230,18 +230,6 @@ fn loaded_with(
             actor::arrived(world, &jid, loaded, removed);
             continued.tell_all_out(world);
         }
-    }
-}
-
-/// Takes the rights of a room's creator out, if its account was removed while the room had no home:
-/// the next account of that name must not inherit them.
-fn forget_creator(whole: &mut StoredRoom, stored: &StoredRoom) {
-    if stored.document.creator.is_some() {
-        return;
-    }
-    if let Some(creator) = whole.document.creator.take() {
-        whole.affiliations.retain(|affiliated| affiliated.user != creator);
-        whole.document.of_users.retain(|(user, _)| *user != creator);
     }
 }
 

@@ -1,9 +1,11 @@
-//! Reads the stored document of a room.
+//! Reads the stored document of a room, and compares it with another process's copy.
+
+use std::collections::BTreeSet;
 
 use rookery_base::Map;
 use rookery_jid::Jid;
 use rookery_modkit::form::Form;
-use rookery_store::RoomDocument;
+use rookery_store::{RoomDocument, StoredRoom};
 use rookery_xml::Element;
 
 use super::application::WaitingApplicant;
@@ -62,11 +64,27 @@ pub(super) fn is_of_same_room(one: &RoomDocument, other: &RoomDocument) -> bool 
     }
 }
 
+/// Takes the rights out of a room that continues from another process's copy whose accounts were
+/// removed while the room had no home: the next accounts of these names must not inherit them.
+/// `unsaved` are the users whose newest rights the store has not taken.
+pub(super) fn forget_removed(whole: &mut StoredRoom, stored: &StoredRoom, unsaved: &[Jid]) {
+    let known: BTreeSet<_> = stored.affiliations.iter().map(|affiliated| &affiliated.user).chain(unsaved).collect();
+    whole.affiliations.retain(|affiliated| known.contains(&affiliated.user));
+    if stored.document.creator.is_none()
+        && let Some(creator) = whole.document.creator.take()
+    {
+        whole.affiliations.retain(|affiliated| affiliated.user != creator);
+        whole.document.of_users.retain(|(user, _)| *user != creator);
+    }
+}
+
 /// The namespace of the document.
 pub(super) const FORMAT: &str = "urn:rookery:room:0";
 
 #[cfg(test)]
 mod tests {
+    use rookery_store::{Affiliated, Affiliation};
+
     use super::*;
 
     fn document(secret: &str, creator: Option<&str>) -> RoomDocument {
@@ -85,5 +103,20 @@ mod tests {
         let without =
             RoomDocument { config: format!("<room xmlns='{FORMAT}'/>").into_bytes(), ..document("", Some(creator)) };
         assert!(is_of_same_room(&before, &without), "a room of an early version");
+    }
+
+    #[test]
+    fn removed_accounts_have_no_rights_in_a_room_that_continues() {
+        let user = |name: &str| Jid::parse(&format!("{name}@example.org")).expect("an address");
+        let room = |creator: Option<&str>, names: &[&str]| {
+            let affiliation = Affiliation::Admin;
+            let affiliated = |name: &&str| Affiliated { user: user(name), affiliation, nick: None, reason: None };
+            let document = RoomDocument { creator: creator.map(user), ..document("a", None) };
+            StoredRoom { document, affiliations: names.iter().map(affiliated).collect() }
+        };
+        let mut whole = room(Some("creator"), &["creator", "new", "removed", "stays"]);
+        forget_removed(&mut whole, &room(None, &["stays"]), &[user("new"), user("creator")]);
+        let names: Vec<_> = whole.affiliations.iter().filter_map(|affiliated| affiliated.user.local()).collect();
+        assert_eq!((names, whole.document.creator), (vec!["new", "stays"], None));
     }
 }
