@@ -93,7 +93,7 @@ fn two_profiles_are_compared() {
     let lines: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[1], ["75.0", "50.0", "+25.0", "75.0", "50.0", "route"], "{said}");
     assert_eq!(lines[2], ["25.0", "50.0", "-25.0", "25.0", "50.0", "scan"], "{said}");
-    assert!(said.ends_with("100 samples before, 200 afterwards\n"), "{said}");
+    assert!(said.ends_with("100 samples before, 200 samples afterwards\n"), "{said}");
     let picture = std::fs::read_to_string(rig.path("difference.svg")).expect("a picture");
     assert!(picture.contains("route: 150 samples, 75.0 %, +25.0 points"), "{picture}");
     rig.write("wrong.folded", "no count\n");
