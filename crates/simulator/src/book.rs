@@ -545,8 +545,9 @@ impl Book {
     pub fn hear_request(&mut self, session: usize, by: usize, before: usize) {
         let last = self.last.get(&(session, by, true)).copied();
         let found = &self.sessions[session];
-        // The request is sent again to sessions that begin later (RFC 6121 §3.1.3).
-        let is_first = found.from <= before && !found.was_cut && !found.was_unavailable;
+        // The request is sent again to sessions that begin later (RFC 6121 §3.1.3). It is unknown
+        // which was first if nobody wrote a message in between.
+        let is_first = found.from < before && !found.was_cut && !found.was_unavailable;
         if is_first && last.is_some_and(|last| last >= before) && !self.is_uncertain_since(0) {
             let text = format!("session {session} got a request of session {by} behind message {last:?}");
             self.break_rule(format!("{text}, which was sent behind it (RFC 6120 §10.1)"));
