@@ -63,6 +63,7 @@ mod loaded;
 mod log;
 mod logging;
 mod logins;
+mod memory;
 mod open_files;
 mod owner;
 mod profile;
@@ -107,6 +108,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    rookery_observe::allocated::ask_by(memory::allocated_bytes);
     rookery_store::sqlite::tell_waits(database::tell_wait_for_file);
     match run(arguments) {
         Ok(code) => code,

@@ -287,7 +287,7 @@ impl World {
         self.keep_line(link, 0);
         self.outboxes.close(link);
         // Its link may belong to another session soon.
-        self.senders.sent.remove(&link);
+        self.watched.senders.sent.remove(&link);
         let Some(session) = self.people.sessions.get_mut(link).and_then(Option::take) else { return };
         if let Some(user) = self.people.users.get_mut(session.user as usize) {
             debug_assert!(user.links.contains(&link), "a user knows its sessions");

@@ -222,6 +222,13 @@ impl WorldOut {
     }
 }
 
+/// The counts that are taken only while somebody watches.
+#[derive(Debug, Default)]
+pub(crate) struct WatchedCounts {
+    pub(crate) modules: ModuleTally,
+    pub(crate) senders: SenderTally,
+}
+
 /// Watches the calls of modules.
 #[derive(Debug, Default)]
 pub(crate) struct ModuleTally {
@@ -232,6 +239,8 @@ pub(crate) struct ModuleTally {
     pub(crate) is_timed: bool,
     /// The time that inner calls have taken within the current one.
     pub(crate) inner: Duration,
+    /// The bytes that they have allocated.
+    pub(crate) inner_bytes: u64,
 }
 
 /// Counts what sessions send, while somebody watches.

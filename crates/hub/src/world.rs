@@ -24,7 +24,7 @@ use crate::custody::{Custody, ReturnedMail};
 pub use crate::event::Event;
 use crate::module::Registry;
 pub use crate::parts::Place;
-use crate::parts::{Catalogue, ModuleTally, SenderTally, WorldClock, WorldIdentity, WorldOut, WorldPeople};
+use crate::parts::{Catalogue, WatchedCounts, WorldClock, WorldIdentity, WorldOut, WorldPeople};
 use crate::served::ServedDomains;
 use crate::session::{Session, SessionRef};
 use crate::settings::{Privileges, Settings};
@@ -50,8 +50,7 @@ pub struct World {
     pub(crate) out: WorldOut,
     /// The traces that are written; mostly none.
     pub(crate) traces: Vec<Arc<Trace>>,
-    pub(crate) tally: ModuleTally,
-    pub(crate) senders: SenderTally,
+    pub(crate) watched: WatchedCounts,
 }
 
 impl std::fmt::Debug for World {
@@ -86,8 +85,7 @@ impl World {
             waiting: LaterWork::new(wakeups),
             out: WorldOut::new(hops),
             traces: Vec::new(),
-            tally: ModuleTally::default(),
-            senders: SenderTally::default(),
+            watched: WatchedCounts::default(),
         };
         world.apply(settings);
         world.begin_moves(is_joining);

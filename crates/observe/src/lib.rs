@@ -5,13 +5,14 @@
 //! # Layout
 //!
 //! This file: the counters. [`histogram`]: distributions. [`stages`], [`multicast`]: the times of
-//! the stages of a multicast. [`wait`]: durations. [`bound`]: limits, for operators. [`lines`]: the
-//! newest lines of the log. [`once`]: lines that would otherwise come too often. [`modules`]: the
-//! work of modules. [`cluster`]: other nodes. [`slow`](mod@slow): slow events. [`path`], [`clock`]:
-//! the stages on the path of every stanza. [`spans`]: ticks for collectors of traces.
-//! [`reloads`](mod@reloads): the last loading of the configuration. [`vital`](mod@vital): threads
-//! without which the process must end.
+//! the stages of a multicast. [`wait`]: durations. [`allocated`]: the memory that threads allocate.
+//! [`bound`]: limits, for operators. [`lines`]: the newest lines of the log. [`once`]: lines that
+//! would otherwise come too often. [`modules`]: the work of modules. [`cluster`]: other nodes.
+//! [`slow`](mod@slow): slow events. [`path`], [`clock`]: the stages on the path of every stanza.
+//! [`spans`]: ticks for collectors of traces. [`reloads`](mod@reloads): the last loading of the
+//! configuration. [`vital`](mod@vital): threads without which the process must end.
 
+pub mod allocated;
 pub mod bound;
 pub mod clock;
 pub mod cluster;

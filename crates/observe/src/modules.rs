@@ -1,4 +1,4 @@
-//! Calls of modules, and the time that some of them took.
+//! Calls of modules, and the time and memory that some of them took.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -8,21 +8,25 @@ use std::time::Duration;
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ModuleCalls(BTreeMap<&'static str, CallsOfModule>);
 
-/// Counts how often a module was called, and the time that it took.
+/// Counts how often a module was called, and the time and memory that it took.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct CallsOfModule {
     /// The number of calls.
     pub count: u64,
     /// The sum of the times of the calls that were timed: one of [`SAMPLED_CALLS`].
     pub time: Duration,
+    /// The bytes that the same calls have allocated.
+    pub bytes: u64,
 }
 
 impl ModuleCalls {
-    /// Adds a call; `time` is zero if it wasn't timed.
-    pub fn add(&mut self, module: &'static str, time: Duration) {
+    /// Adds a call with its time and the bytes that it has allocated, which are zero if it wasn't
+    /// timed.
+    pub fn add(&mut self, module: &'static str, time: Duration, bytes: u64) {
         let calls = self.0.entry(module).or_default();
         calls.count += 1;
         calls.time += time;
+        calls.bytes += bytes;
     }
 
     /// Returns the calls of a module so far, which are zero if it was never called.
@@ -42,6 +46,7 @@ impl AddAssign<&ModuleCalls> for ModuleCalls {
             let own = self.0.entry(name).or_default();
             own.count += calls.count;
             own.time += calls.time;
+            own.bytes += calls.bytes;
         }
     }
 }

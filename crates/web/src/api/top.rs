@@ -11,7 +11,7 @@ use rookery_base::date;
 use rookery_hub::World;
 use rookery_observe::cluster::NodeSeen;
 use rookery_observe::{Histogram, SAMPLED_CALLS, StanzaStage};
-use rookery_operations::senders::{self, Sender};
+use rookery_operations::senders::{self, BusySender};
 use rookery_operations::sessions::SessionInfo;
 use rookery_operations::{Gathered, rooms, sessions};
 use rookery_shard::{ShardCensus, StreamReport};
@@ -214,7 +214,7 @@ fn session(info: &SessionInfo) -> TopRow {
     TopRow::new(info.jid.as_str()).value("waiting_bytes", info.waiting_bytes).value("address", address)
 }
 
-fn sender(sender: &Sender) -> TopRow {
+fn sender(sender: &BusySender) -> TopRow {
     TopRow::new(sender.jid.as_str()).count("stanzas", sender.stanzas).count("bytes", sender.bytes)
 }
 
@@ -243,6 +243,7 @@ fn modules(census: &ShardCensus) -> Vec<TopRow> {
         TopRow::new(name)
             .count("calls", calls.count)
             .count("cpu_seconds", seconds(nanoseconds))
+            .count("bytes", calls.bytes.saturating_mul(SAMPLED_CALLS))
             .count("store_waits", waits.count())
             .count("store_seconds", seconds(waits.sum()))
             .value("us_per_call", (nanoseconds / calls.count.max(1)) as f64 / 1000.0)
