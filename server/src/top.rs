@@ -127,7 +127,7 @@ struct TopRow<'a> {
 
 impl TopRow<'_> {
     /// Returns the rate of the first of these counts that the row has.
-    fn taken(&self, names: &[&str]) -> Option<f64> {
+    fn find_rate(&self, names: &[&str]) -> Option<f64> {
         names.iter().find_map(|name| self.rates.get(*name)?.as_f64())
     }
 }
@@ -167,9 +167,9 @@ impl TopPage<'_> {
         };
         let mut rows: Vec<_> = self.now["rows"].as_array().into_iter().flatten().map(row).collect();
         let has_share = |row: &&TopRow<'_>| row.values.get("percent").is_some_and(|share| !share.is_null());
-        let whole: f64 = rows.iter().filter(has_share).filter_map(|row| row.taken(OWN_TIMES)).sum();
+        let whole: f64 = rows.iter().filter(has_share).filter_map(|row| row.find_rate(OWN_TIMES)).sum();
         for row in &mut rows {
-            let (taken, calls) = (row.taken(OWN_TIMES), row.taken(&["calls"]));
+            let (taken, calls) = (row.find_rate(OWN_TIMES), row.find_rate(&["calls"]));
             let per_call = taken.zip(calls).filter(|(_, calls)| *calls > 0.0).map(|(taken, calls)| 1e6 * taken / calls);
             let share = taken.filter(|_| whole > 0.0).map(|taken| 100.0 * taken / whole);
             for (name, current) in [("us_per_call", per_call), ("percent", share)] {
@@ -184,7 +184,7 @@ impl TopPage<'_> {
             // Less than a hundredth of a core isn't why something waits.
             let key = |row: &TopRow<'_>| {
                 let [own, waits] =
-                    [OWN_TIMES, &["store_seconds", "stanzas"]].map(|names| row.taken(names).unwrap_or_default());
+                    [OWN_TIMES, &["store_seconds", "stanzas"]].map(|names| row.find_rate(names).unwrap_or_default());
                 ((100.0 * own).round(), waits, own)
             };
             rows.sort_by(|one, other| key(other).partial_cmp(&key(one)).unwrap_or(std::cmp::Ordering::Equal));
@@ -203,9 +203,9 @@ impl TopPage<'_> {
         let row = |row: TopRow<'_>| {
             json!({
                 "name": row.name,
-                "values": rounded(&row.values),
+                "values": round_all(&row.values),
                 "totals": row.totals,
-                "rates": rounded(&row.rates),
+                "rates": round_all(&row.rates),
             })
         };
         json!({
@@ -216,7 +216,7 @@ impl TopPage<'_> {
             "watching_percent": round(self.percent("watching_seconds")),
             "values": self.now["values"],
             "totals": self.now["counts"],
-            "rates": rounded(&self.rates(self.before, self.now)),
+            "rates": round_all(&self.rates(self.before, self.now)),
             "rows": self.rows().into_iter().map(row).collect::<Vec<_>>(),
             "partial": self.now["partial"],
         })
@@ -305,7 +305,7 @@ fn round(number: f64) -> f64 {
 }
 
 /// Returns numbers with three decimals.
-fn rounded(numbers: &Map<String, Value>) -> Map<String, Value> {
+fn round_all(numbers: &Map<String, Value>) -> Map<String, Value> {
     let number = |value: &Value| match value.as_f64().filter(|_| value.is_f64()) {
         Some(number) => json!(round(number)),
         None => value.clone(),

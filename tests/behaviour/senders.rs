@@ -1,4 +1,5 @@
-//! What sessions send is counted while somebody watches, for operators who look for the busiest.
+//! The stanzas that sessions send are counted while somebody watches, for operators who look for
+//! the busiest.
 
 use std::sync::mpsc::channel;
 

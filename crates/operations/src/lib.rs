@@ -8,11 +8,11 @@
 //! # Layout
 //!
 //! [`users`], [`rosters`], [`archives`], [`sessions`], [`senders`], [`rooms`], [`messages`],
-//! [`invitations`]: the operations. [`registration`]: actions of users without an account, and [`newcomer`] the mark
-//! of those without an invitation. [`administrators`]: the domains that an account administers.
-//! [`api_tokens`]: permissions of the API. [`action_log`]: past actions and their authors.
-//! [`logins`]: successful and failed logins. [`reports`]: users' abuse reports. [`events`]: events
-//! for other programs. [`reach`]: whether other servers answer.
+//! [`invitations`]: the operations. [`registration`]: actions of users without an account, and
+//! [`newcomer`] the mark of those without an invitation. [`administrators`]: the domains that an
+//! account administers. [`api_tokens`]: permissions of the API. [`action_log`]: past actions and
+//! their authors. [`logins`]: successful and failed logins. [`reports`]: users' abuse reports.
+//! [`events`]: events for other programs. [`reach`]: whether other servers answer.
 //!
 //! Below them: [`rights`] knows the administrators, [`lookalike`] names that resemble others;
 //! [`announce`], [`welcome`]: messages of domains to users; [`password`]: the rule for passwords,

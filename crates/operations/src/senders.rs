@@ -8,7 +8,7 @@ use super::{Gathered, PATIENCE_MS};
 
 /// A session with what it has sent since the watching began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sender {
+pub struct BusySender {
     /// Its full JID.
     pub jid: Jid,
     /// Messages, presence and IQs.
@@ -27,11 +27,11 @@ pub fn busiest(
     world: &mut World,
     most: usize,
     lasts_ms: u64,
-    then: impl FnOnce(&mut World, Gathered<Sender>) + 'static,
+    then: impl FnOnce(&mut World, Gathered<BusySender>) + 'static,
 ) {
     world.put_to_all(BusiestSenders { most, lasts_ms }, move |world, found| {
         let Gathered { mut items, is_partial } = Gathered::from(found);
-        items.sort_by(|a: &Sender, b| b.stanzas.cmp(&a.stanzas).then_with(|| a.jid.cmp(&b.jid)));
+        items.sort_by(|a: &BusySender, b| b.stanzas.cmp(&a.stanzas).then_with(|| a.jid.cmp(&b.jid)));
         items.truncate(most);
         then(world, Gathered { items, is_partial });
     });
@@ -47,13 +47,13 @@ struct BusiestSenders {
 impl Question for BusiestSenders {
     const NAME: &'static str = "operations busiest senders";
     const PATIENCE_MS: u64 = PATIENCE_MS;
-    type Answer = Vec<Sender>;
+    type Answer = Vec<BusySender>;
 
     fn ask(self, world: &mut World, reply: QuestionReply<Self::Answer>) {
         let mut senders: Vec<_> = world.watch_senders(self.lasts_ms).collect();
         senders.sort_by_key(|(_, stanzas, _)| std::cmp::Reverse(*stanzas));
         senders.truncate(self.most);
-        let name = |(link, stanzas, bytes)| Some(Sender { jid: world.address(link)?.clone(), stanzas, bytes });
+        let name = |(link, stanzas, bytes)| Some(BusySender { jid: world.address(link)?.clone(), stanzas, bytes });
         let found = senders.into_iter().filter_map(name).collect();
         reply.answer(world, found);
     }

@@ -50,8 +50,8 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Returns for each function the number of samples in which it was the innermost one, the number
-    /// of samples whose stacks contain it, and those of its busiest callee.
+    /// Returns for each function the number of samples in which it was the innermost one, the
+    /// number of samples whose stacks contain it, and those of its busiest callee.
     pub fn functions(&self) -> BTreeMap<&str, FunctionSamples> {
         let mut functions: BTreeMap<&str, FunctionSamples> = BTreeMap::new();
         let mut calls: BTreeMap<(&str, &str), u64> = BTreeMap::new();

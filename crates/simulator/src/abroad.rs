@@ -1,5 +1,5 @@
-//! Messages between accounts here and the users of another server or of a component, or guests (XEP-
-//! 0175), and the rules for them (RFC 6120 §8.3, §10.1 and §10.4).
+//! Messages between accounts here and the users of another server or of a component, or guests
+//! (XEP-0175), and the rules for them (RFC 6120 §8.3, §10.1 and §10.4).
 //!
 //! A stanza to another server either arrives once or comes back with the reason. Only a connection
 //! that breaks leaves doubt, since these peers don't acknowledge stanzas.

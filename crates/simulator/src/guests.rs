@@ -19,9 +19,9 @@ use crate::event::{SimulatedEvent, SimulatedEventKind};
 /// The guests of a run.
 #[derive(Default)]
 pub(crate) struct SimulatedGuests {
-    guests: [Guest; GUESTS],
-    /// The bare JIDs that guests have had of the process that runs, and those of all processes. Each
-    /// process draws the same names here, since all randomness follows from the seed.
+    guests: [SimulatedGuest; GUESTS],
+    /// The bare JIDs that guests have had of the process that runs, and those of all processes.
+    /// Each process draws the same names here, since all randomness follows from the seed.
     current: BTreeSet<String>,
     addresses: BTreeSet<String>,
     /// The number of sessions so far.
@@ -30,7 +30,7 @@ pub(crate) struct SimulatedGuests {
 
 /// A guest, and the session that it has or had.
 #[derive(Default)]
-struct Guest {
+struct SimulatedGuest {
     wire: Option<Wire>,
     stage: GuestStage,
     /// The number of its session, by which the book knows a stream.
@@ -203,7 +203,7 @@ impl SimulatedGuests {
     }
 }
 
-impl Guest {
+impl SimulatedGuest {
     fn come(&mut self, choice: usize, server: &Server, book: &mut Book) -> bool {
         if self.wire.is_some() {
             return false;

@@ -17,14 +17,14 @@
 //!
 //! # Layout
 //!
-//! * [`abroad`]: messages to and from other servers and guests. [`peer`]: the server or component at
-//!   the other end. `guests`: clients without a name.
+//! * [`abroad`]: messages to and from other servers and guests. [`peer`]: the server or component
+//!   at the other end. `guests`: clients without a name.
 //! * `draw`: randomness. `event`: the kinds of events. [`plan`]: the run of a seed.
 //! * `nodes`: the server, or the nodes of a cluster. `unsteady`: the store. `source`: an outside
-//!   service that checks logins. [`device`]: clients. [`mod@run`]: one run. `rest`: the end of a
-//!   run, and the comparisons there; `archives`: the comparisons of the archives of accounts and
-//!   rooms. `dying`: deaths of nodes. `book`: the record of a run, and the rules that hold at every
-//!   step.
+//!   service that checks logins. `set_up`: configuration and accounts. [`device`]: clients.
+//!   [`mod@run`]: one run. `rest`: the end of a run, and the comparisons there; `archives`: the
+//!   comparisons of the archives of accounts and rooms. `dying`: deaths of nodes. `book`: the
+//!   record of a run, and the rules that hold at every step.
 //! * [`mutants`]: guards that can be removed, [`mutating`]: a check that each removal is noticed.
 //! * `journal`: the log. [`shrink`]: makes a failing schedule short. [`statistics`]: counts.
 //!   [`seeds`]: many runs, [`progress`]: many runs that are made in parts.

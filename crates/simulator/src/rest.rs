@@ -386,8 +386,8 @@ fn abroad(run: &mut SimulatedRun) {
     broken.into_iter().for_each(|broken| run.book.break_rule(broken));
 }
 
-/// Checks that guests have sessions and replies, and that the store has nothing about them (XEP-0175
-/// §3).
+/// Checks that guests have sessions and replies, and that the store has nothing about them
+/// (XEP-0175 §3).
 fn guests(run: &mut SimulatedRun) {
     let Some(guests) = &run.guests else { return };
     guests.check(&mut run.book);
