@@ -51,7 +51,7 @@ const TESTS: [&str; 38] = [
 
 /// The other groups of tests, with the reason why they run over stores in memory, or of their own,
 /// only.
-const LEFT_OUT: [(&str, &str); 17] = [
+const LEFT_OUT: [(&str, &str); 18] = [
     ("absurd::", "makes thousands of rooms, nodes and members, which takes minutes in a database"),
     ("away::", "starts databases of its own, and takes them away"),
     ("bosh::", "is about a transport; stores accounts only"),
@@ -66,6 +66,7 @@ const LEFT_OUT: [(&str, &str); 17] = [
     ("nodes::", "is about messages between nodes; tests of the program run clusters on PostgreSQL"),
     ("once_more::", "runs the others over stores of its own"),
     ("ordering::", "brings stores of its own, which delay"),
+    ("senders::", "stores accounts and contacts only, as `presence` does"),
     ("slow_readers::", "is about connections; stores accounts only"),
     ("statements::", "counts the statements of a database of its own"),
     ("websocket::", "is about a transport; stores accounts only"),
