@@ -26,7 +26,7 @@
 //!   lists.
 //! - [`top`] shows the running server's activity, [`profile`] where its time goes, [`trace`] the
 //!   way of stanzas, [`slow`] slow events; [`doctor`] says what is wrong with it; [`traces`] reads
-//!   the settings of the collector of traces.
+//!   the settings of the collector of traces; [`memory`] tells what threads allocate.
 //! - [`check`] checks all of that without changing it; [`user`], [`admin`] and [`token`] change
 //!   accounts, administrators and tokens, [`s2s`] shows other servers; [`store`] changes the
 //!   database as a whole, [`backup`] saves all data of a server, [`install`] downloads files for
