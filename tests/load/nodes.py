@@ -169,7 +169,8 @@ def sessions(database, options):
         generators = []
         for at in range(count):
             # The last people log in while the first are still online; then the node is killed.
-            seconds = options.seconds + (count - 1 - at) * (options.each / options.arrivals + 5)
+            # Logins may take half as long again as they should.
+            seconds = options.seconds + (count - 1 - at) * (1.5 * options.each / options.arrivals + 5)
             words = [BINARY, "bench", "cluster", "--hosts", ",".join(hosts), "--users", options.each, "--first", at * options.each]
             words += ["--arrival-rate", options.arrivals, "--rate", options.rate / count, "--seconds", int(seconds), "--patience", 60, "--settle", 60]
             words += ["--password", PASSWORD, "--out", folder / f"{at}.json"]
