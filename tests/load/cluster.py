@@ -42,7 +42,7 @@ from pathlib import Path
 
 from databases import Postgres, free_port
 from ejabberd_cluster import EjabberdCluster
-from loads import table
+from loads import PASSWORD, table
 
 BINARY = os.path.abspath(os.environ.get("ROOKERY", "target/release/rookery"))
 # Another build may generate the load, for example while an older server is measured.
@@ -178,7 +178,8 @@ class Cluster:
 
     def begin(self, users):
         file = Path(self.folder, "accounts.csv")
-        subprocess.run([BINARY, "bench", "register", "--domain", "localhost", "--users", str(users), "--csv", str(file)], check=True, stdout=subprocess.DEVNULL)
+        words = [BINARY, "bench", "register", "--domain", "localhost", "--users", str(users), "--password", PASSWORD, "--csv", str(file)]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
         first = self.nodes[0]
         first.start()
         first.wait()
@@ -285,7 +286,7 @@ def run(database, server, scenario, options):
         print(f"== {server}, {scenario}", flush=True)
         for thread in threads:
             thread.start()
-        words = [BENCH, "bench", "cluster", "--hosts", hosts, "--users", options.users, "--rate", options.rate, "--other-rate", options.other_rate]
+        words = [BENCH, "bench", "cluster", "--hosts", hosts, "--password", PASSWORD, "--users", options.users, "--rate", options.rate, "--other-rate", options.other_rate]
         out = Path(cluster.folder, "result.json")
         words += ["--seconds", options.seconds, "--out", out, *(["--room", ROOM] if scenario == "room" else [])]
         subprocess.run([str(word) for word in words])
