@@ -12,7 +12,8 @@ mod books;
 mod person;
 mod room;
 
-use std::collections::HashSet;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -313,6 +314,10 @@ struct ClusterCrowd {
     people: Vec<ClusterPerson>,
     /// The number of people who have arrived.
     present: usize,
+    /// The people who have something to do at some time, whatever comes from the server.
+    due: BinaryHeap<Reverse<(Instant, usize)>>,
+    /// The last time that everybody was looked at.
+    looked_at: Instant,
     books: MessageBooks,
     cuts: SessionCuts,
     buffer: Vec<u8>,
@@ -327,16 +332,19 @@ impl ClusterCrowd {
         let buffer = vec![0; 64 * 1024];
         let room = terms.room.clone();
         let books = if room.is_some() { MessageBooks::of_room(users) } else { MessageBooks::default() };
-        Ok(Self { terms, set, people, present: 0, books, cuts: SessionCuts::default(), buffer, room })
+        let (cuts, due) = (SessionCuts::default(), BinaryHeap::new());
+        Ok(Self { terms, set, people, present: 0, due, looked_at: now, books, cuts, buffer, room })
     }
 
     /// Lets people arrive at this rate, and waits until all are connected.
     fn gather(&mut self, rate: f64) -> BenchOutcome<()> {
         let begun = Instant::now();
         let time = GATHERING + Duration::try_from_secs_f64(self.people.len() as f64 / rate)?;
-        while !self.people.iter().all(ClusterPerson::is_ready) {
+        let mut waits_for = 0;
+        while let Some(absent) = self.absent(waits_for).or_else(|| self.absent(0)) {
+            waits_for = absent;
             // The first arrives at once.
-            self.present = (1.0 + begun.elapsed().as_secs_f64() * rate) as usize;
+            self.arrive((1.0 + begun.elapsed().as_secs_f64() * rate) as usize);
             if begun.elapsed() > time {
                 let why = self.cuts.last.as_deref().unwrap_or("nobody says why");
                 let outside = self.people.iter().filter(|person| !person.is_ready()).count();
@@ -344,11 +352,23 @@ impl ClusterCrowd {
             }
             self.turn(STEP)?;
         }
-        self.present = self.people.len();
+        self.arrive(self.people.len());
         // New sessions get presence and stored messages first.
         self.turn_for(Duration::from_secs(1))?;
         self.books.room.open();
         Ok(())
+    }
+
+    /// Returns the first person from this one on who isn't ready.
+    fn absent(&self, from: usize) -> Option<usize> {
+        (from..self.people.len()).find(|number| !self.people.get(*number).is_some_and(ClusterPerson::is_ready))
+    }
+
+    /// Lets people arrive until so many are present.
+    fn arrive(&mut self, present: usize) {
+        let (now, present) = (Instant::now(), present.min(self.people.len()));
+        self.due.extend((self.present..present).map(|number| Reverse((now, number))));
+        self.present = present;
     }
 
     /// Lets people write at the first of the rates, and send other stanzas at the second.
@@ -435,17 +455,8 @@ impl ClusterCrowd {
     /// Does all due work, and waits for the sockets at most for that time.
     fn turn(&mut self, timeout: Duration) -> BenchOutcome<()> {
         let now = Instant::now();
-        for (number, person) in self.people.iter_mut().take(self.present).enumerate() {
-            let is_new = person.tick(&self.terms, now, &mut self.cuts);
-            if let Some(socket) = person.socket().filter(|_| is_new) {
-                let data = epoll::EventData::new_u64(number as u64);
-                epoll::add(
-                    &self.set,
-                    socket,
-                    data,
-                    epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET,
-                )?;
-            }
+        for number in self.take_due(now) {
+            self.tick(number, now)?;
         }
         let mut events = Vec::with_capacity(EVENTS);
         match epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut events), Some(&Timespec::try_from(timeout)?)) {
@@ -453,10 +464,41 @@ impl ClusterCrowd {
             Err(error) => return Err(error.into()),
         }
         for event in &events {
-            if let Some(person) = self.people.get_mut(event.data.u64() as usize) {
+            let number = event.data.u64() as usize;
+            if let Some(person) = self.people.get_mut(number) {
                 person.ready(&mut self.books, &mut self.buffer, Instant::now(), &mut self.cuts);
+                self.due.extend(person.due().map(|at| Reverse((at, number))));
             }
         }
+        Ok(())
+    }
+
+    /// Returns the people who have something to do now. A look at each of many thousands after
+    /// every event would take more of the machine than the server does.
+    fn take_due(&mut self, now: Instant) -> Vec<usize> {
+        if now.duration_since(self.looked_at) >= LOOKING {
+            self.looked_at = now;
+            self.due.clear();
+            return (0..self.present).collect();
+        }
+        let mut due = Vec::new();
+        while let Some(Reverse((_, number))) = self.due.peek().copied().filter(|Reverse((at, _))| *at <= now) {
+            self.due.pop();
+            due.push(number);
+        }
+        due
+    }
+
+    /// Does the due work of a person.
+    fn tick(&mut self, number: usize, now: Instant) -> BenchOutcome<()> {
+        let Some(person) = self.people.get_mut(number) else { return Ok(()) };
+        let is_new = person.tick(&self.terms, now, &mut self.cuts);
+        if let Some(socket) = person.socket().filter(|_| is_new) {
+            let data = epoll::EventData::new_u64(number as u64);
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+            epoll::add(&self.set, socket, data, flags)?;
+        }
+        self.due.extend(person.due().map(|at| Reverse((at, number))));
         Ok(())
     }
 }
@@ -503,6 +545,8 @@ impl ClusterHarm {
 }
 
 const STEP: Duration = Duration::from_millis(5);
+/// The time between two looks at everybody, for silent hosts.
+const LOOKING: Duration = Duration::from_secs(1);
 /// The time that logins may take after the last one has begun.
 const GATHERING: Duration = Duration::from_secs(120);
 /// The time that searching archives may take.

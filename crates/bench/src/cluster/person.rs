@@ -177,6 +177,11 @@ impl ClusterPerson {
         self.line.as_ref().map(|line| &line.socket)
     }
 
+    /// Returns when the person has something to do, even if nothing comes from the server.
+    pub fn due(&self) -> Option<Instant> {
+        if self.line.is_none() { Some(self.tries_at) } else { self.enters_at.filter(|_| self.is_live()) }
+    }
+
     /// Does all due work: connects, or gives up a silent host. Returns whether there is a new
     /// connection.
     pub fn tick(&mut self, terms: &ClusterTerms, now: Instant, cuts: &mut SessionCuts) -> bool {
