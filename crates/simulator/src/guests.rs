@@ -263,8 +263,11 @@ impl SimulatedGuest {
                 if !self.asked.remove(id) {
                     book.break_rule(format!("{} got an answer to {id}, which it did not wait for", self.full));
                 }
-                if id.starts_with("set") && !is_error {
-                    book.break_rule(format!("{} has a roster, whose account lasts for one session", self.full));
+                let errors = element.children().filter(|child| is_error && child.name() == "error");
+                let condition = errors.flat_map(Element::children).map(Element::name).next().unwrap_or("no error");
+                // Nobody may change the roster of an account that lasts for one session.
+                if id.starts_with("set") && condition != "not-allowed" {
+                    book.break_rule(format!("{} set its roster, and got {condition} (RFC 6120 §8.3.3.10)", self.full));
                 }
             }
             "message" => book.hear_message(element, self.number),
