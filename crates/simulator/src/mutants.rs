@@ -314,6 +314,12 @@ pub const MUTANTS: &[Mutant] = &[
         instead: ".chain(actors.waiting_for_lists().filter(|_| !$on));",
     },
     Mutant {
+        name: "moves: a request that waits for a list of rooms is left behind",
+        file: "crates/rooms/src/lib.rs",
+        guard: "if !world.serve_at_home(to.bare_str(), packet, to) {",
+        instead: "if $on || !world.serve_at_home(to.bare_str(), packet, to) {",
+    },
+    Mutant {
         name: "moves: errors for senders whose node is away are dropped",
         file: "crates/hub/src/untold.rs",
         guard: "if untold.bytes + bytes > MOST_BYTES {",
