@@ -247,6 +247,7 @@ impl Packet {
 
     /// Returns the sender's address as written in the attribute (still escaped); empty if there is
     /// none.
+    #[inline]
     pub fn from_escaped(&self) -> &[u8] {
         self.0.header.header.outline.from(self.bytes())
     }

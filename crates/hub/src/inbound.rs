@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use rookery_fanout::{Link, Packet, StanzaType};
-use rookery_jid::{Jid, JidRef, prepare};
+use rookery_jid::{Jid, JidRef, Prepared, prepare};
 use rookery_observe::StanzaStage;
 use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Kind, Stanza, ns};
@@ -94,15 +94,20 @@ impl World {
         if stanza.from().is_some_and(|from| !is_own(address, &from)) {
             return self.end_stream(link, StreamError::InvalidFrom, "a stanza claims to be from somebody else");
         }
-        if self.is_tracing() {
-            let bytes = stanza.bytes().len();
-            self.sight_sent(link, stanza, Step::Received, || format!("from the session, {bytes} bytes"));
-        }
         match stanza.kind() {
             Kind::Message => self.counters.messages_in += 1,
             Kind::Presence => self.counters.presence_in += 1,
             Kind::Iq => self.counters.iqs_in += 1,
             Kind::Other => return self.element(link, stanza),
+        }
+        let to = stanza.to();
+        let prepared = to.as_deref().map(prepare).transpose();
+        if self.is_tracing() {
+            let to = prepared.as_ref().ok().and_then(Option::as_ref).map(Prepared::as_ref);
+            let text = to.map_or(&[][..], |to| to.as_str().as_bytes());
+            if self.may_be_traced(text, address.as_str().as_bytes()) {
+                self.sight_received(address, stanza, to);
+            }
         }
         self.tally_sender(link, stanza.bytes().len());
         match stanza.kind() {
@@ -112,11 +117,7 @@ impl World {
         let Some(type_) = StanzaType::of(stanza.kind(), stanza.raw_type().map(|raw| raw.bytes)) else {
             return self.refuse(link, stanza, Condition::BadRequest.into());
         };
-        let to = stanza.to();
-        let prepared = match to.as_deref().map(prepare).transpose() {
-            Ok(prepared) => prepared,
-            Err(_) => return self.refuse(link, stanza, Condition::JidMalformed.into()),
-        };
+        let Ok(prepared) = prepared else { return self.refuse(link, stanza, Condition::JidMalformed.into()) };
         let to = prepared.as_ref().map(|prepared| prepared.as_ref());
         match stanza.kind() {
             Kind::Presence => self.presence_from(link, stanza, type_, to),

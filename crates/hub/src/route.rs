@@ -129,7 +129,7 @@ impl World {
 
     /// Applies the delivery rules.
     fn apply_rules(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, notes: &mut Notes) {
-        if self.is_tracing() {
+        if self.is_tracing() && self.may_be_traced(packet.from_escaped(), to.as_str().as_bytes()) {
             self.sight_rules(user, packet, to);
         }
         match packet.kind() {

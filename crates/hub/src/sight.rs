@@ -133,12 +133,22 @@ impl World {
         }
     }
 
+    /// Tells traces of a stanza that a session has sent. `to` is its address, if that is valid.
+    #[cold]
+    pub(crate) fn sight_received(&self, from: &Jid, stanza: Stanza<'_>, to: Option<JidRef<'_>>) {
+        let to = to.unwrap_or_else(|| from.bare());
+        if self.is_traced(Some(from.as_ref()), to) {
+            let why = format!("from the session, {} bytes", stanza.bytes().len());
+            self.write_down(&SightedStanza::stanza(stanza, Some(from.clone()), to), Step::Received, &why);
+        }
+    }
+
     /// Tells traces of a stanza of a session that hasn't been stamped.
     #[cold]
     pub(crate) fn sight_sent(&self, link: Link, stanza: Stanza<'_>, step: Step, why: impl FnOnce() -> String) {
         let Some(from) = self.outboxes.address(link) else { return };
         let to = stanza.raw_to().map(|to| to.bytes).unwrap_or_default();
-        if !self.any_trace(|trace| trace.subject().has(from.as_ref()) || trace.may_have(to)) {
+        if !self.any_trace(|trace| trace.has(from.as_ref()) || trace.may_have(to)) {
             return;
         }
         let to = stanza.to().and_then(|to| Jid::parse(&to).ok()).unwrap_or_else(|| from.to_bare());
@@ -162,6 +172,7 @@ impl World {
     #[inline]
     pub(crate) fn sight_probe(&self, from: &Jid, to: &str, step: Step, why: &str) {
         if self.is_tracing()
+            && self.any_trace(|trace| trace.has(from.as_ref()) || trace.may_be(to.as_bytes()))
             && let Ok(to) = Jid::parse(to)
             && self.is_traced(Some(from.as_ref()), to.as_ref())
         {
@@ -307,15 +318,16 @@ impl World {
     /// Tells traces of copies that this shard gives to its accounts.
     #[cold]
     pub(crate) fn sight_copies(&self, packet: &Packet, to: &Addresses) {
-        let Some(from) = packet.sender() else { return };
-        if self.is_traced(None, from.as_ref()) {
+        if self.any_trace(|trace| trace.has_written(packet.from_escaped())) {
+            let Some(from) = packet.sender() else { return };
             let count = to.iter().count();
             self.sight(packet, from.as_ref(), Step::Goes, || format!("copies for {count} addresses of this shard"));
             return;
         }
         let is_state = matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable);
         // The others come by the rules for accounts.
-        for (hash, name) in to.iter().filter(|(_, name)| is_state && !name.contains('/')) {
+        let may_concern = |name: &str| self.any_trace(|trace| trace.may_be(name.as_bytes())) && !name.contains('/');
+        for (hash, name) in to.iter().filter(|(_, name)| is_state && may_concern(name)) {
             if let Ok(to) = Jid::parse(name)
                 && self.is_traced(None, to.as_ref())
             {
@@ -336,20 +348,29 @@ impl World {
         }
     }
 
+    /// Returns false if surely no trace is about a stanza between these addresses, nor about a
+    /// session of their accounts. While there is any trace, each stanza asks this a few times.
+    #[inline(always)]
+    pub(crate) fn may_be_traced(&self, one: &[u8], other: &[u8]) -> bool {
+        self.traces.iter().any(|trace| trace.may_be(one) || trace.may_be(other))
+    }
+
     /// Returns whether a trace is about a stanza on its way to an address.
     fn is_packet_traced(&self, packet: &Packet, to: JidRef<'_>) -> bool {
-        self.any_trace(|trace| trace.has_written(packet.from_escaped()) || trace.subject().has(to))
+        self.any_trace(|trace| trace.has_written(packet.from_escaped()) || trace.has(to))
     }
 
     /// Returns whether a trace is about stanzas between these.
+    #[inline]
     fn is_traced(&self, from: Option<JidRef<'_>>, to: JidRef<'_>) -> bool {
         self.any_trace(|trace| trace.concerns(from, to))
     }
 
     /// Returns whether any trace that hasn't ended fulfils a condition.
+    #[inline]
     fn any_trace(&self, condition: impl Fn(&Trace) -> bool) -> bool {
         let now_ms = self.clock.now_ms;
-        self.traces.iter().any(|trace| trace.until_ms() > now_ms && condition(trace))
+        self.traces.iter().any(|trace| condition(trace) && trace.until_ms() > now_ms)
     }
 
     fn write_down(&self, seen: &SightedStanza<'_>, step: Step, why: &str) {

@@ -63,6 +63,13 @@ impl Subject {
         matches!(self, Self::Address(own) if own.is_full())
     }
 
+    /// Returns the last byte of the localpart with the `@` behind it, and its place.
+    fn edge(&self) -> Option<(usize, [u8; 2])> {
+        let Self::Address(own) = self else { return None };
+        let (place, &last) = own.local()?.as_bytes().iter().enumerate().next_back()?;
+        Some((place, [last, b'@']))
+    }
+
     /// Returns whether an address belongs to the subject: an account includes its resources, a
     /// session only itself.
     pub fn has(&self, jid: JidRef<'_>) -> bool {
@@ -183,6 +190,10 @@ pub struct Trace {
     /// is compared with its subject several times on its way, so addresses that are still in a
     /// stanza are compared as bytes.
     written: Vec<u8>,
+    /// The place of the last byte of the subject's localpart, and that byte with the `@` behind it:
+    /// nearly all other addresses differ there, however alike they are in front. `None` for a
+    /// domain.
+    edge: Option<(usize, [u8; 2])>,
     /// True if the subject is plain ASCII, and no number between brackets, which has several forms.
     has_one_form: bool,
     has_contents: bool,
@@ -210,6 +221,7 @@ impl Trace {
         Self {
             reader,
             has_one_form: written.is_ascii() && !written.contains(&b'[') && !written.contains(&b'&'),
+            edge: subject.edge(),
             written,
             subject,
             has_contents: extent.has_contents,
@@ -276,13 +288,33 @@ impl Trace {
     }
 
     /// Returns whether it is about a stanza between these addresses.
+    #[inline]
     pub(crate) fn concerns(&self, from: Option<JidRef<'_>>, to: JidRef<'_>) -> bool {
-        from.is_some_and(|from| self.subject.has(from)) || self.subject.has(to)
+        from.is_some_and(|from| self.has(from)) || self.has(to)
+    }
+
+    /// Returns whether an address belongs to the subject.
+    #[inline]
+    pub(crate) fn has(&self, address: JidRef<'_>) -> bool {
+        self.may_be(address.as_str().as_bytes()) && self.subject.has(address)
     }
 
     /// Returns whether an address belongs to the subject, which the server has written in an
     /// attribute.
+    #[inline]
     pub(crate) fn has_written(&self, address: &[u8]) -> bool {
+        self.may_be(address) && self.is_subjects(address)
+    }
+
+    /// Returns false if a prepared address surely doesn't belong to the subject. A localpart
+    /// contains nothing that has to be escaped, so the address may be text or an attribute.
+    #[inline]
+    pub(crate) fn may_be(&self, address: &[u8]) -> bool {
+        let Some((place, edge)) = self.edge else { return true };
+        address.get(place..).and_then(<[u8]>::first_chunk) == Some(&edge)
+    }
+
+    fn is_subjects(&self, address: &[u8]) -> bool {
         match &self.subject {
             subject if subject.is_session() => address == self.written,
             Subject::Address(_) => is_or_has_resource_of(&self.written, address),
