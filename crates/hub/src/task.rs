@@ -18,7 +18,7 @@ use std::any::type_name;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use rookery_observe::{Since, Slow, slow};
+use rookery_observe::{Since, Slow, WaitParts, slow};
 
 use crate::World;
 use crate::session::SessionRef;
@@ -29,16 +29,19 @@ struct WaitingJob<P: Future, F> {
     pending: P,
     outcome: Option<P::Output>,
     then: F,
-    /// True if the time counts as waiting for the store.
+    /// The start, if the time counts as waiting for the store.
     since: Option<Since>,
+    /// The parts of the time, of the operations that have been answered.
+    parts: WaitParts,
 }
 
 impl<P: Future + Unpin, F: FnOnce(&mut World, P::Output)> LaterJob for WaitingJob<P, F> {
     fn poll(&mut self, context: &mut Context<'_>) -> bool {
-        if self.outcome.is_none()
-            && let Poll::Ready(outcome) = Pin::new(&mut self.pending).poll(context)
-        {
-            self.outcome = Some(outcome);
+        if self.outcome.is_none() {
+            if let Poll::Ready(outcome) = Pin::new(&mut self.pending).poll(context) {
+                self.outcome = Some(outcome);
+            }
+            self.parts += WaitParts::take();
         }
         self.outcome.is_some()
     }
@@ -46,7 +49,8 @@ impl<P: Future + Unpin, F: FnOnce(&mut World, P::Output)> LaterJob for WaitingJo
     fn finish(self: Box<Self>, world: &mut World, session: Option<SessionRef>) {
         if let Some(outcome) = self.outcome {
             if let Some(since) = self.since {
-                world.note_wait(type_name::<F>(), type_name::<P::Output>(), since, session);
+                let names = (type_name::<F>(), type_name::<P::Output>());
+                world.note_wait(names, (since, self.parts), session);
             }
             (self.then)(world, outcome);
         }
@@ -125,7 +129,7 @@ impl World {
         let entry = self.waiting.tasks.vacant_entry();
         let task = entry.key();
         let waker = waker(task, self.waiting.wakeups.clone());
-        let mut job = WaitingJob { pending, outcome: None, then, since };
+        let mut job = WaitingJob { pending, outcome: None, then, since, parts: WaitParts::default() };
         if job.poll(&mut Context::from_waker(&waker)) {
             self.waiting.wakeups.push(task);
         }
@@ -136,25 +140,25 @@ impl World {
     /// types aren't parameters, since each of hundreds of pairs would have a copy.
     fn note_wait(
         &mut self,
-        continuation: &'static str,
-        answer: &'static str,
-        since: Since,
+        (continuation, answer): (&'static str, &'static str),
+        (since, parts): (Since, WaitParts),
         session: Option<SessionRef>,
     ) {
         let label = self.catalogue.registry.labels.of(continuation);
         let waited = since.elapsed();
         self.counters.store_waits.of(label).record_time(waited);
-        if is_of_store(answer) {
-            slow().note(Slow::Wait, waited, || {
-                let address = session.and_then(|session| self.outboxes.address(session.link));
-                let whose = address.map_or_else(String::new, |address| address.as_str().to_owned());
-                (
-                    format!("{label}, in {}", place(continuation)),
-                    whose,
-                    "the queue of the store, the operation and its commit".into(),
-                )
-            });
+        if !is_of_store(answer) || !slow().is_slow(Slow::Wait, waited) {
+            return;
         }
+        let what = format!("{label}, in {}", place(continuation));
+        let why = parts.reason(waited);
+        if let Some(session) = session {
+            self.sight_session(session.link, || format!("it has waited {} ms for {what}: {why}", waited.as_millis()));
+        }
+        slow().note(Slow::Wait, waited, || {
+            let address = session.and_then(|session| self.outboxes.address(session.link));
+            (what, address.map_or_else(String::new, |address| address.as_str().to_owned()), why)
+        });
     }
 
     /// Polls every task that was woken and runs the continuations of the finished ones. `true` if

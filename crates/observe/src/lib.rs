@@ -5,7 +5,8 @@
 //! # Layout
 //!
 //! This file: the counters. [`histogram`]: distributions. [`stages`], [`multicast`]: the times of
-//! the stages of a multicast. [`wait`]: durations. [`allocated`]: the memory that threads allocate.
+//! the stages of a multicast. [`wait`]: durations and their parts. [`allocated`]: the memory that
+//! threads allocate.
 //! [`bound`]: limits, for operators. [`lines`]: the newest lines of the log. [`once`]: lines that
 //! would otherwise come too often. [`modules`]: the work of modules. [`cluster`]: other nodes.
 //! [`slow`](mod@slow): slow events. [`path`], [`clock`]: the stages on the path of every stanza.
@@ -42,7 +43,7 @@ pub use path::StanzaStage;
 pub use reloads::{ReloadSeen, reloads};
 pub use slow::{Slow, SlowEvent, slow};
 pub use vital::vital;
-pub use wait::Since;
+pub use wait::{Since, WaitParts};
 
 /// The counters of one shard since its start.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

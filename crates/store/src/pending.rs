@@ -5,6 +5,7 @@
 
 use crate::StoreError;
 use rookery_base::{Abandoned, one_shot};
+use rookery_observe::WaitParts;
 use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,9 +17,19 @@ pub type Pending<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>
 
 /// Returns a future, and the completer for it.
 pub(crate) fn pending<T: Send + 'static>() -> (StoreCompleter<T>, Pending<T>) {
-    let (completer, awaited) = one_shot::<Result<T, StoreError>>();
-    (StoreCompleter(completer), Box::pin(async { awaited.await.unwrap_or_else(|Abandoned| Err(StoreError::Closed)) }))
+    let (completer, awaited) = one_shot::<TimedAnswer<T>>();
+    let pending = async {
+        let (answer, parts) = awaited.await.unwrap_or_else(|Abandoned| (Err(StoreError::Closed), None));
+        if let Some(parts) = parts {
+            parts.give();
+        }
+        answer
+    };
+    (StoreCompleter(completer), Box::pin(pending))
 }
+
+/// An answer, and where the time went, if it was measured.
+type TimedAnswer<T> = (Result<T, StoreError>, Option<WaitParts>);
 
 /// Returns a future that is done.
 pub(crate) fn ready<T: Send + 'static>(answer: Result<T, StoreError>) -> Pending<T> {
@@ -26,12 +37,17 @@ pub(crate) fn ready<T: Send + 'static>(answer: Result<T, StoreError>) -> Pending
 }
 
 /// Completes one [`Pending`].
-pub(crate) struct StoreCompleter<T>(rookery_base::Completer<Result<T, StoreError>>);
+pub(crate) struct StoreCompleter<T>(rookery_base::Completer<TimedAnswer<T>>);
 
 impl<T> StoreCompleter<T> {
     /// Sets the answer and wakes the waiting task.
     pub(crate) fn complete(self, answer: Result<T, StoreError>) {
-        self.0.complete(answer);
+        self.0.complete((answer, None));
+    }
+
+    /// Sets the answer as [`StoreCompleter::complete`] does, with the parts of its time.
+    pub(crate) fn complete_after(self, answer: Result<T, StoreError>, parts: Option<WaitParts>) {
+        self.0.complete((answer, parts));
     }
 }
 

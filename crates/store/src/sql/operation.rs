@@ -6,6 +6,7 @@
 use super::connection::SqlConnection;
 use crate::StoreError;
 use crate::pending::{Pending, StoreCompleter, catch, pending};
+use rookery_observe::WaitParts;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The kind of transaction that an operation needs.
@@ -33,6 +34,9 @@ pub(crate) trait Operation: Send {
     /// Runs it and stores the answer, replacing that of an earlier run. An error means that its
     /// changes must be undone.
     fn run(&mut self, connection: &mut dyn SqlConnection) -> Result<(), StoreError>;
+
+    /// Returns the parts of its time so far; `None` before it has run.
+    fn parts(&mut self) -> &mut Option<WaitParts>;
 
     /// Gives the caller the stored answer, or `failure` in place of a successful one.
     fn tell(self: Box<Self>, failure: Option<StoreError>);
@@ -71,6 +75,10 @@ where
         self.told.keep(catch(|| run(connection)))
     }
 
+    fn parts(&mut self) -> &mut Option<WaitParts> {
+        &mut self.told.parts
+    }
+
     fn tell(self: Box<Self>, failure: Option<StoreError>) {
         self.told.tell(failure);
     }
@@ -96,11 +104,12 @@ fn name_of(path: &str) -> String {
 struct ToldCaller<T: Send + 'static> {
     completer: StoreCompleter<T>,
     answer: Option<Result<T, StoreError>>,
+    parts: Option<WaitParts>,
 }
 
 impl<T: Send + 'static> ToldCaller<T> {
     fn new(completer: StoreCompleter<T>) -> ToldCaller<T> {
-        ToldCaller { completer, answer: None }
+        ToldCaller { completer, answer: None, parts: None }
     }
 
     fn keep(&mut self, answer: Result<T, StoreError>) -> Result<(), StoreError> {
@@ -118,6 +127,6 @@ impl<T: Send + 'static> ToldCaller<T> {
             (None, None) => Err(StoreError::Closed),
         };
         // The waker is the caller's code: its panic must not end the worker.
-        drop(catch_unwind(AssertUnwindSafe(|| self.completer.complete(answer))));
+        drop(catch_unwind(AssertUnwindSafe(|| self.completer.complete_after(answer, self.parts))));
     }
 }

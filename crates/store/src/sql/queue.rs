@@ -141,7 +141,8 @@ pub(crate) struct Queued {
     pub(crate) until: Option<Instant>,
     /// True if it must see what other lanes have written so far.
     pub(crate) is_fresh: bool,
-    since: Instant,
+    /// The time at which it was queued.
+    pub(crate) since: Instant,
     bytes: usize,
 }
 

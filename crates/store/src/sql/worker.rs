@@ -38,7 +38,7 @@ use super::transactions::{Savepoints, Transactions};
 use super::trouble::Trouble;
 use crate::StoreError;
 use attempts::Attempts;
-use rookery_observe::{Slow, slow};
+use rookery_observe::{Slow, WaitParts, slow};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -301,7 +301,10 @@ impl<C: Transactions> Worker<C> {
         let mut counted = CountedConnection { connection, tally, wrote: false, longest: None };
         let outcome = queued.operation.run(&mut counted);
         let (wrote, longest) = (counted.wrote, counted.longest);
-        slow().note(Slow::Store, since.elapsed(), || {
+        let lasted = since.elapsed();
+        let queued_for = since.saturating_duration_since(queued.since);
+        queued.operation.parts().get_or_insert_with(|| WaitParts::of_queue(queued_for)).add_run(lasted);
+        slow().note(Slow::Store, lasted, || {
             let (took, sql) = longest.unwrap_or_default();
             let sql = legible(sql);
             let engine = self.connection.dialect().name();
@@ -357,7 +360,13 @@ impl<C: Transactions> Worker<C> {
             Some(error) => Err((error, None)),
             None => self.connection.commit().map_err(|error| (error, Some(self.batches))),
         };
-        slow().note(Slow::Commit, since.elapsed(), || {
+        let lasted = since.elapsed();
+        batch
+            .untold
+            .iter_mut()
+            .filter_map(|queued| queued.operation.parts().as_mut())
+            .for_each(|it| it.add_commit(lasted));
+        slow().note(Slow::Commit, lasted, || {
             let engine = self.connection.dialect().name();
             let what = format!("{} operations, {engine}", batch.untold.len());
             (what, format!("connection {}", self.lane), "the disk, or the database, was slow to store them".into())

@@ -24,6 +24,29 @@ fn a_batch_is_one_transaction() {
 }
 
 #[test]
+fn an_answer_comes_with_the_parts_of_its_time() {
+    let rig = QueueRig::default();
+    let pause = Duration::from_millis(2);
+    let answer = rig.write(move |c| {
+        std::thread::sleep(pause);
+        c.execute("add", &[SqlValue::Integer(1)]).map(|sum| sum as i64)
+    });
+    std::thread::sleep(pause);
+    rig.run();
+    assert_eq!(wait(answer), Ok(1));
+    let parts = WaitParts::take().to_string();
+    let of = |part: &str| parts.split(", ").find(|it| it.ends_with(part)).map(|it| it.starts_with("0 ms"));
+    // A pause is never shorter than it should be.
+    assert_eq!(
+        (of("in the queue of the store"), of("for the operation itself")),
+        (Some(false), Some(false)),
+        "{parts}"
+    );
+    assert!(of("for the commit").is_some(), "{parts}");
+    assert_eq!(WaitParts::take(), WaitParts::default());
+}
+
+#[test]
 fn reads_begin_no_transaction_that_writes() {
     let rig = QueueRig::default();
     let answers = [rig.sum(), rig.sum()];
