@@ -407,3 +407,19 @@ fn a_reader_on_another_node_asks_for_what_was_seen() {
     server.advance(2_000);
     assert_eq!(traced(), [false; 4]);
 }
+
+#[test]
+fn a_stanza_that_is_sent_again_and_again_ends_the_trace() {
+    let server = Server::new();
+    let (mut romeo, _juliet) = (server.online("romeo/orchard"), server.online("juliet/balcony"));
+    let subject = Subject::parse("juliet@example.org").expect("a subject");
+    let trace = Tracing::with(&server, Trace::new(1, subject, extent(2), u64::MAX, server.shards()));
+    let mut firsts = 0;
+    for is_full in [false, false, true] {
+        say(&mut romeo, "juliet@example.org", "the same");
+        let seen = trace.take_seen();
+        firsts += seen.iter().filter(|sighting| sighting.first.is_some()).count();
+        assert_eq!((trace.0.is_full(), seen.is_empty()), (is_full, is_full));
+    }
+    assert_eq!(firsts, 2, "each is described once");
+}

@@ -14,7 +14,7 @@ use rookery_xml::{Element, Kind, Node, Stanza, Writer};
 use crate::World;
 use crate::destination::Destination;
 use crate::iq::Iq;
-use crate::trace::{First, MOST_CONTENT, MOST_TRACES, Sighting, Step, Trace};
+use crate::trace::{First, MOST_CONTENT, MOST_TRACES, Sighting, Step, Trace, begins, is_answer};
 
 /// A stanza as a trace sees it.
 struct SightedStanza<'a> {
@@ -45,9 +45,8 @@ impl<'a> SightedStanza<'a> {
     /// Returns the text from which the stanza's number follows: its kind and `id`, and the address
     /// that waits for an answer, so that the answer has the same number.
     fn text(&self) -> String {
-        let is_answer = matches!(&*self.type_, "error" | "result");
         let asker = match &self.from {
-            Some(from) if !is_answer => from.bare_str(),
+            Some(from) if !is_answer(&self.type_) => from.bare_str(),
             _ => self.to.bare_str(),
         };
         match &self.id {
@@ -380,7 +379,7 @@ impl World {
             if !trace.concerns(seen.from.as_ref().map(Jid::as_ref), seen.to) {
                 continue;
             }
-            let Some(is_first) = trace.admit(number) else { continue };
+            let Some(is_first) = trace.admit(number, begins(step, &seen.type_)) else { continue };
             trace.add(Sighting {
                 number: 0,
                 unix_ms: self.clock.unix_ms,

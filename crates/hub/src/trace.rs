@@ -14,13 +14,14 @@
 //! * Users' texts are only visible to a trace that asks for them, and elements named as passwords
 //!   never are.
 //! * The number of a stanza follows from the stanza, so that it is the same on every shard and
-//!   node, for its copies, for its answer and for an error that comes back.
+//!   node, for its copies, for its answer and for an error that comes back. Where equal stanzas
+//!   follow each other, each that comes in counts as another one of that number.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use rookery_base::Set;
+use rookery_base::Map;
 use rookery_base::lock::lock;
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::{Bound, Most, Per, Unit};
@@ -153,6 +154,17 @@ pub struct Sighting {
     pub first: Option<First>,
 }
 
+/// Returns whether such a sighting of a stanza of this type is the arrival of a stanza that isn't
+/// the answer to another one.
+pub(crate) fn begins(step: Step, type_: &str) -> bool {
+    step == Step::Received && !is_answer(type_)
+}
+
+/// Returns whether a stanza of this type is an answer, which has the number of its request.
+pub(crate) fn is_answer(type_: &str) -> bool {
+    matches!(type_, "error" | "result")
+}
+
 /// The stanza itself, for its first sighting.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct First {
@@ -164,6 +176,11 @@ pub struct First {
 }
 
 impl Sighting {
+    /// Returns whether it is the arrival of a stanza that isn't the answer to another one.
+    pub fn begins(&self) -> bool {
+        begins(self.step, &self.type_)
+    }
+
     /// Returns about how many bytes it takes to send to another node.
     fn bytes(&self) -> usize {
         let texts = [&self.why, &self.from, &self.to, &self.kind, &self.type_, &self.id];
@@ -179,6 +196,65 @@ pub struct TraceExtent {
     pub has_contents: bool,
     /// The number of stanzas after which the trace ends, at most [`MOST_STANZAS`].
     pub most_stanzas: usize,
+}
+
+/// The stanzas that a trace has seen so far.
+#[derive(Debug)]
+pub struct TracedStanzas {
+    known: Map<u32, EqualStanzas>,
+    count: usize,
+    most: usize,
+    is_full: bool,
+}
+
+/// The stanzas of one number.
+#[derive(Debug, Default)]
+struct EqualStanzas {
+    received: u32,
+    /// True once there was no room for another one: its sightings can't be told from those of the
+    /// ones before.
+    is_over: bool,
+}
+
+/// The place of a sighting among those of its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StanzaPlace {
+    /// The stanza's place among equal ones, from 1 on.
+    pub which: u32,
+    /// True for the first sighting of the stanza.
+    pub is_first: bool,
+}
+
+impl TracedStanzas {
+    /// Returns an empty list for at most this many stanzas.
+    pub fn new(most: usize) -> Self {
+        Self { known: Map::default(), count: 0, most, is_full: false }
+    }
+
+    /// Admits a sighting of the stanza with a number; `begins` if it is the arrival of a stanza.
+    /// Returns `None` if there is no room for another stanza.
+    pub fn admit(&mut self, number: u32, begins: bool) -> Option<StanzaPlace> {
+        // A stanza may have waited before it is received.
+        let is_first = match self.known.get(&number) {
+            None => true,
+            Some(known) if known.is_over => return None,
+            Some(known) => begins && known.received > 0,
+        };
+        if is_first && self.count >= self.most {
+            self.is_full = true;
+            self.known.entry(number).and_modify(|known| known.is_over = true);
+            return None;
+        }
+        let known = self.known.entry(number).or_default();
+        known.received += u32::from(begins);
+        self.count += usize::from(is_first);
+        Some(StanzaPlace { which: known.received.max(1), is_first })
+    }
+
+    /// Returns whether there were more stanzas than it may have.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
 }
 
 /// The trace of an operator: its subjects, and the sightings for its reader.
@@ -197,12 +273,10 @@ pub struct Trace {
     /// True if the subject is plain ASCII, and no number between brackets, which has several forms.
     has_one_form: bool,
     has_contents: bool,
-    most_stanzas: usize,
     /// The time at which the trace ends, by the clock of the shards.
     until_ms: AtomicU64,
     numbers: AtomicU64,
-    known: Mutex<Set<u32>>,
-    is_full: AtomicBool,
+    stanzas: Mutex<TracedStanzas>,
     seen: Vec<Mutex<WaitingSightings>>,
 }
 
@@ -225,11 +299,9 @@ impl Trace {
             written,
             subject,
             has_contents: extent.has_contents,
-            most_stanzas: extent.most_stanzas.min(MOST_STANZAS),
             until_ms: AtomicU64::new(until_ms),
             numbers: AtomicU64::new(0),
-            known: Mutex::default(),
-            is_full: AtomicBool::new(false),
+            stanzas: Mutex::new(TracedStanzas::new(extent.most_stanzas.min(MOST_STANZAS))),
             seen: (0..shards.max(1)).map(|_| Mutex::default()).collect(),
         }
     }
@@ -261,7 +333,7 @@ impl Trace {
 
     /// Returns whether there were more stanzas than it may have.
     pub fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
+        lock(&self.stanzas).is_full()
     }
 
     /// Takes the sightings since the last call, in order, and the number of those that found no
@@ -340,18 +412,10 @@ impl Trace {
         matches!(self.subject, Subject::Domain(_))
     }
 
-    /// Admits a stanza. Returns `Some(true)` if it is new, and `None` if there is no place for it.
-    pub(crate) fn admit(&self, stanza: u32) -> Option<bool> {
-        let mut known = lock(&self.known);
-        if known.contains(&stanza) {
-            return Some(false);
-        }
-        if known.len() >= self.most_stanzas {
-            self.is_full.store(true, Ordering::Relaxed);
-            return None;
-        }
-        known.insert(stanza);
-        Some(true)
+    /// Admits a sighting, as [`TracedStanzas::admit`] does. Returns whether it is the first of its
+    /// stanza, and `None` if there is no room for it.
+    pub(crate) fn admit(&self, number: u32, begins: bool) -> Option<bool> {
+        lock(&self.stanzas).admit(number, begins).map(|seen| seen.is_first)
     }
 
     /// Adds a sighting of a shard, and gives it its number.
@@ -488,12 +552,24 @@ mod tests {
     }
 
     #[test]
+    fn equal_stanzas_count_as_often_as_they_come_in() {
+        let mut stanzas = TracedStanzas::new(2);
+        let [waits, comes] = [false, true];
+        let mut admit = |begins| stanzas.admit(7, begins).map(|seen| (seen.which, seen.is_first));
+        assert_eq!((admit(waits), admit(comes), admit(waits)), (Some((1, true)), Some((1, false)), Some((1, false))));
+        assert_eq!((admit(comes), admit(waits)), (Some((2, true)), Some((2, false))));
+        assert_eq!((admit(comes), admit(waits)), (None, None), "there is no room for a third one");
+        assert!(stanzas.is_full());
+    }
+
+    #[test]
     fn stanzas_and_sightings_are_bounded() {
         let extent = TraceExtent { has_contents: false, most_stanzas: 2 };
         let trace = Trace::new(7, Subject::parse("a@x").unwrap(), extent, 0, 2);
-        assert_eq!([trace.admit(1), trace.admit(2), trace.admit(1)], [Some(true), Some(true), Some(false)]);
+        let admit = |number| trace.admit(number, false);
+        assert_eq!([admit(1), admit(2), admit(1)], [Some(true), Some(true), Some(false)]);
         assert!(!trace.is_full());
-        assert_eq!(trace.admit(3), None);
+        assert_eq!(admit(3), None);
         assert!(trace.is_full());
         for _ in 0..MOST_SIGHTINGS + 3 {
             trace.add(sighting(1));

@@ -8,6 +8,7 @@
 
 use rookery_base::{Set, date};
 use rookery_hub::Sighting;
+use rookery_hub::trace::TracedStanzas;
 use rookery_shard::elsewhere::AnswersElsewhere;
 use rookery_shard::traced::SeenElsewhere;
 use serde_json::{Value, json};
@@ -15,20 +16,25 @@ use serde_json::{Value, json};
 /// The stanzas of a trace so far, and what its reader has been told about other nodes.
 #[derive(Debug)]
 pub(super) struct Journey {
-    known: Set<u32>,
-    most_stanzas: usize,
+    stanzas: TracedStanzas,
+    /// True once a node has seen more stanzas than the trace may have.
+    is_full_elsewhere: bool,
     /// The nodes that don't trace because too many traces are running there.
     refused: Set<String>,
     /// The number of shards that didn't answer the last time.
     missing: usize,
-    /// True once there were more stanzas than the trace may have.
-    pub(super) is_full: bool,
 }
 
 impl Journey {
     /// Returns the beginning of a trace of at most this many stanzas.
     pub(super) fn new(most_stanzas: usize) -> Self {
-        Self { known: Set::default(), most_stanzas, refused: Set::default(), missing: 0, is_full: false }
+        let stanzas = TracedStanzas::new(most_stanzas);
+        Self { stanzas, is_full_elsewhere: false, refused: Set::default(), missing: 0 }
+    }
+
+    /// Returns whether there were more stanzas than the trace may have.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full_elsewhere || self.stanzas.is_full()
     }
 
     /// Returns the lines about what was seen here, with the number of sightings that were left out,
@@ -43,7 +49,7 @@ impl Journey {
         let mut notes = Vec::new();
         for told in elsewhere.answers {
             left_out += told.left_out;
-            self.is_full |= told.is_full;
+            self.is_full_elsewhere |= told.is_full;
             if told.is_refused && self.refused.insert(told.node.clone()) {
                 notes.push(json!({ "node": told.node, "refused": "too many traces are running there" }));
             }
@@ -51,8 +57,8 @@ impl Journey {
             all.extend(told.sightings.into_iter().map(|sighting| (sighting, Some(node.clone()))));
         }
         all.sort_by_key(|(sighting, _)| sighting.unix_ms);
-        all.retain(|(sighting, _)| sighting.stanza.is_none_or(|stanza| self.admits(stanza)));
-        let mut lines: Vec<_> = all.iter().map(|(sighting, node)| line(sighting, node.as_deref())).collect();
+        let mut lines: Vec<_> =
+            all.iter().filter_map(|(sighting, node)| self.admit(sighting, node.as_deref())).collect();
         if left_out > 0 {
             lines.push(json!({ "left_out": left_out }));
         }
@@ -63,18 +69,21 @@ impl Journey {
         lines
     }
 
-    fn admits(&mut self, stanza: u32) -> bool {
-        let has_room = self.known.len() < self.most_stanzas;
-        if !self.known.contains(&stanza) {
-            self.is_full |= !has_room;
-            return has_room && self.known.insert(stanza);
-        }
-        true
+    /// Returns a sighting as a line, unless there is no room for its stanza.
+    fn admit(&mut self, sighting: &Sighting, node: Option<&str>) -> Option<Value> {
+        let Some(number) = sighting.stanza else { return Some(line(sighting, None, node)) };
+        let seen = self.stanzas.admit(number, sighting.begins())?;
+        let stanza = match seen.which {
+            1 => format!("{number:08x}"),
+            which => format!("{number:08x}.{which}"),
+        };
+        Some(line(sighting, Some(stanza), node))
     }
 }
 
-/// Returns a sighting as a line; `node` is the name of its node if it isn't this one.
-fn line(sighting: &Sighting, node: Option<&str>) -> Value {
+/// Returns a sighting as a line; `stanza` is the id of its stanza, and `node` the name of its node
+/// if it isn't this one.
+fn line(sighting: &Sighting, stanza: Option<String>, node: Option<&str>) -> Value {
     let mut line = json!({
         "time": date::timestamp_ms(sighting.unix_ms),
         "shard": sighting.shard,
@@ -86,8 +95,8 @@ fn line(sighting: &Sighting, node: Option<&str>) -> Value {
     if let Some(node) = node {
         members.insert("node".into(), node.into());
     }
-    if let Some(stanza) = sighting.stanza {
-        members.insert("trace".into(), format!("{stanza:08x}").into());
+    if let Some(stanza) = stanza {
+        members.insert("trace".into(), stanza.into());
         members.insert("from".into(), sighting.from.clone().into());
         members.insert("kind".into(), sighting.kind.clone().into());
     }
@@ -142,9 +151,21 @@ mod tests {
     fn all_nodes_together_show_no_more_stanzas_than_allowed() {
         let mut journey = Journey::new(2);
         let lines = journey.lines((vec![sighting(1, 1), sighting(3, 1)], 0), from_n2(vec![sighting(2, 2)]));
-        assert_eq!((lines.len(), journey.is_full), (3, false));
+        assert_eq!((lines.len(), journey.is_full()), (3, false));
         let lines = journey.lines((vec![sighting(4, 2)], 0), from_n2(vec![sighting(5, 3)]));
-        assert_eq!((lines.len(), journey.is_full), (1, true));
+        assert_eq!((lines.len(), journey.is_full()), (1, true));
+    }
+
+    /// A client that sends the same message again and again, without another `id`.
+    #[test]
+    fn equal_stanzas_have_ids_of_their_own_and_end_the_trace() {
+        let mut journey = Journey::new(2);
+        let received = |unix_ms| Sighting { step: Step::Received, ..sighting(unix_ms, 1) };
+        let here = vec![received(1), received(3), received(5)];
+        let lines = journey.lines((here, 0), from_n2(vec![sighting(2, 1), sighting(4, 1), sighting(6, 1)]));
+        let ids: Vec<_> = lines.iter().map(|line| line["trace"].as_str().unwrap_or_default()).collect();
+        assert_eq!(ids, ["00000001", "00000001", "00000001.2", "00000001.2"]);
+        assert!(journey.is_full());
     }
 
     #[test]

@@ -201,7 +201,7 @@ impl TraceReading {
         for line in self.journey.lines(here, elsewhere) {
             text.push_str(&format!("{line}\n"));
         }
-        if trace.is_full() || self.journey.is_full {
+        if trace.is_full() || self.journey.is_full() {
             self.full_since.get_or_insert(now);
         }
         // The trace still waits for the fate of its last stanzas.
