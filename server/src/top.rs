@@ -7,6 +7,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use rookery_observe::Histogram;
 use serde_json::{Map, Value, json};
 
 use crate::arguments::ShownAs;
@@ -123,6 +124,8 @@ struct TopRow<'a> {
     values: Map<String, Value>,
     totals: &'a Value,
     rates: Map<String, Value>,
+    /// The distribution of its times between the responses; `None` if it isn't known.
+    times: Option<Histogram>,
 }
 
 impl TopRow<'_> {
@@ -154,8 +157,8 @@ impl TopPage<'_> {
         let old = self.before["rows"].as_array();
         // Modules and senders are counted from the first page on, if they weren't cut off there.
         let counted = ["calls", "cpu_seconds", "store_waits", "store_seconds", "stanzas", "bytes"];
-        let none =
-            json!({ "counts": counted.map(|name| (name.to_owned(), json!(0))).into_iter().collect::<Map<_, _>>() });
+        let counts: Map<_, _> = counted.map(|name| (name.to_owned(), json!(0))).into_iter().collect();
+        let none = json!({ "counts": counts, "times": [] });
         let is_whole = old.is_some_and(|rows| rows.len() < MOST_ROWS as usize);
         let unseen = if is_whole && matches!(self.by, By::Modules | By::Senders) { &none } else { &Value::Null };
         let row = |now| {
@@ -163,7 +166,8 @@ impl TopPage<'_> {
             let before = old.and_then(|rows| rows.iter().find(|old| old["name"] == now["name"]));
             let rates = self.rates(before.unwrap_or(unseen), now);
             let values = now["values"].as_object().cloned().unwrap_or_default();
-            TopRow { name: now["name"].as_str().unwrap_or_default(), values, totals: &now["counts"], rates }
+            let times = times_since(before.unwrap_or(unseen), now);
+            TopRow { name: now["name"].as_str().unwrap_or_default(), values, totals: &now["counts"], rates, times }
         };
         let mut rows: Vec<_> = self.now["rows"].as_array().into_iter().flatten().map(row).collect();
         let has_share = |row: &&TopRow<'_>| row.values.get("percent").is_some_and(|share| !share.is_null());
@@ -179,6 +183,7 @@ impl TopPage<'_> {
                     .into_iter()
                     .for_each(|value| *value = json!(current));
             }
+            set_quantiles(&mut row.values, row.times.as_ref());
         }
         if self.by.is_sorted_by_rate() {
             // Less than a hundredth of a core isn't why something waits.
@@ -191,6 +196,14 @@ impl TopPage<'_> {
             rows.truncate(self.limit);
         }
         rows
+    }
+
+    /// Returns the values of the server as a whole, with the quantiles of the time between the
+    /// responses.
+    fn values(&self) -> Map<String, Value> {
+        let mut values = self.now["values"].as_object().cloned().unwrap_or_default();
+        set_quantiles(&mut values, times_since(self.before, self.now).as_ref());
+        values
     }
 
     /// Returns a share of a core, in percent.
@@ -214,7 +227,7 @@ impl TopPage<'_> {
             "by": self.now["by"],
             "cpu_percent": round(self.percent("cpu_seconds")),
             "watching_percent": round(self.percent("watching_seconds")),
-            "values": self.now["values"],
+            "values": self.values(),
             "totals": self.now["counts"],
             "rates": round_all(&self.rates(self.before, self.now)),
             "rows": self.rows().into_iter().map(row).collect::<Vec<_>>(),
@@ -223,12 +236,12 @@ impl TopPage<'_> {
     }
 
     fn text(&self) -> String {
-        let (values, totals) = (&self.now["values"], &self.now["counts"]);
+        let (values, totals) = (Value::Object(self.values()), &self.now["counts"]);
         let rates = self.rates(self.before, self.now);
         let value = |name: &str| number(&values[name]);
         let mut text = format!(
             "{}  CPU {:.1} %  memory {} MiB  sessions {}  users {}  connections {}\n\
-             unread {} KiB  slow readers {}  wait for the store {}  copies written within {} ms (p50), {} ms (p99), since the start\n\n",
+             unread {} KiB  slow readers {}  wait for the store {}  copies written within {} ms (p50), {} ms (p99)\n\n",
             self.now["time"].as_str().unwrap_or_default(),
             self.percent("cpu_seconds"),
             values["resident_bytes"].as_u64().unwrap_or_default() / (1024 * 1024),
@@ -261,16 +274,12 @@ impl TopPage<'_> {
             columns.filter_map(|name| name.as_str().map(str::to_owned)).collect()
         };
         let (counts, values) = (names("counts"), names("values"));
-        let head = |name: &String| match name.contains("p99") {
-            // Distributions are known since the start only.
-            true => format!("{} IN ALL", name.replace('_', " ").to_uppercase()),
-            false => name.replace('_', " ").to_uppercase(),
-        };
+        let head = |name: &String| name.replace('_', " ").to_uppercase();
         let mut heads = vec![by.to_uppercase()];
         heads.extend(values.iter().map(head));
         heads.extend(counts.iter().flat_map(|name| [format!("{}/S", head(name)), format!("{} IN ALL", head(name))]));
         let mut columns = Columns::new(&heads.iter().map(String::as_str).collect::<Vec<_>>());
-        for TopRow { name, values: current, totals, rates } in self.rows() {
+        for TopRow { name, values: current, totals, rates, .. } in self.rows() {
             let shown = |value: Option<&Value>| value.map_or_else(|| "-".to_owned(), number);
             let mut row = vec![name.to_owned()];
             row.extend(values.iter().map(|name| shown(current.get(name))));
@@ -280,6 +289,28 @@ impl TopPage<'_> {
             columns.row(row);
         }
         if columns.is_empty() { format!("{by}: there are none\n") } else { columns.to_string() }
+    }
+}
+
+/// Returns the distribution of the times that an entry had between two responses; `None` if one of
+/// them has none.
+fn times_since(before: &Value, now: &Value) -> Option<Histogram> {
+    let read = |entry: &Value| {
+        Some(Histogram::of_counts(entry["times"].as_array()?.iter().map(|count| count.as_u64().unwrap_or_default())))
+    };
+    Some(read(now)?.since(&read(before)?))
+}
+
+/// Replaces quantiles since the start by those of a distribution. There are none without times.
+fn set_quantiles(values: &mut Map<String, Value>, times: Option<&Histogram>) {
+    for (name, value) in values {
+        for (quantile, share) in [("p50", 0.5), ("p99", 0.99)] {
+            if name.contains(quantile) {
+                let unit = if name.ends_with("_us") { 1e3 } else { 1e9 };
+                let found = times.and_then(|times| times.quantile(share));
+                *value = json!(found.map(|nanoseconds| nanoseconds as f64 / unit));
+            }
+        }
     }
 }
 
@@ -297,7 +328,7 @@ fn number(value: &Value) -> String {
 }
 
 fn milliseconds(seconds: &Value) -> String {
-    format!("{:.1}", 1000.0 * seconds.as_f64().unwrap_or_default())
+    seconds.as_f64().map_or_else(|| "-".to_owned(), |seconds| format!("{:.1}", 1000.0 * seconds))
 }
 
 fn round(number: f64) -> f64 {
@@ -398,7 +429,29 @@ mod tests {
         assert_eq!(rows.as_array().map(Vec::len), Some(2), "as many as were wished for");
         let page = TopPage::new(&before, &now, 1.0, By::Statements, 3);
         assert!(page.json()["rows"][2]["values"]["us_per_call"].is_null(), "nothing was called");
-        assert!(page.text().contains("P99 US IN ALL"), "{}", page.text());
+    }
+
+    /// A wave of logins in the morning mustn't be shown all day.
+    #[test]
+    fn quantiles_are_those_of_the_time_between_two_pages() {
+        // The bounds are 64 ns and its doublings: the tenth is 32.8 µs, the twentieth 33.6 ms.
+        let times = |fast: u64, slow: u64| {
+            let mut counts = [0; 20];
+            (counts[9], counts[19]) = (fast, slow);
+            let row = json!({
+                "name": "SELECT 1", "counts": { "calls": fast + slow, "seconds": 1.0 }, "values": { "p99_us": 33_554.4 }, "times": counts,
+            });
+            json!({ "rows": [row], "values": { "delivery_p99_seconds": 0.0335 }, "times": counts, "columns": { "counts": [], "values": ["p99_us"] } })
+        };
+        let (wave, later) = (times(100, 900), times(300, 900));
+        let page = TopPage::new(&wave, &later, 1.0, By::Statements, 1);
+        let json = page.json();
+        assert_eq!(json["rows"][0]["values"]["p99_us"], 32.768);
+        assert_eq!(page.values()["delivery_p99_seconds"], 0.000032768);
+        assert!(page.text().contains("P99 US") && !page.text().contains("IN ALL"), "{}", page.text());
+        let page = TopPage::new(&later, &later, 1.0, By::Statements, 1);
+        assert!(page.json()["rows"][0]["values"]["p99_us"].is_null(), "there were none");
+        assert!(page.text().contains("- ms (p99)"), "{}", page.text());
     }
 
     #[test]

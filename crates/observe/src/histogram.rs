@@ -41,6 +41,21 @@ impl Histogram {
         self.sum = self.sum.saturating_add(value.saturating_mul(times));
     }
 
+    /// Returns a histogram with these counts, as [`Histogram::counts`] returns them. Its sum is
+    /// unknown, and so 0.
+    pub fn of_counts(counts: impl IntoIterator<Item = u64>) -> Self {
+        let mut histogram = Self::default();
+        histogram.counts.iter_mut().zip(counts).for_each(|(own, count)| *own = count);
+        histogram
+    }
+
+    /// Returns the number of values up to the first bound, of those above it up to the second, and
+    /// so on. Zeros at the end are left out.
+    pub fn counts(&self) -> &[u64] {
+        let used = self.counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        self.counts.get(..used).unwrap_or_default()
+    }
+
     /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
@@ -172,6 +187,9 @@ mod tests {
         let mut both = histogram.clone();
         both += &since;
         assert_eq!((both.count(), both.sum()), (102, 29_800));
+        assert_eq!(histogram.counts(), [0, 98, 0, 0, 0, 0, 0, 2]);
+        assert_eq!(Histogram::of_counts(histogram.counts().iter().copied()).quantile(0.99), Some(8192));
+        assert_eq!(Histogram::default().counts(), [0; 0]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use rookery_base::lock::lock;
-use rookery_observe::{Counters, MulticastStage};
+use rookery_observe::{Counters, Histogram, MulticastStage};
 use rookery_shard::ShardCensus;
 
 /// The samples, oldest first.
@@ -23,6 +23,34 @@ struct SampleRing {
     before: Option<(u64, Counters, u64)>,
     /// The day of the last sample, and the messages that came before it began.
     today: Option<SampledDay>,
+    /// The times since the start as they were once a minute, oldest first.
+    times: VecDeque<(u64, SampledTimes)>,
+}
+
+/// The times that the server took for what people wait for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SampledTimes {
+    /// The waits for the store.
+    pub store: Histogram,
+    /// The waits of letters between shards.
+    pub mailbox: Histogram,
+    /// The times from reading a stanza to writing its copies.
+    pub delivery: Histogram,
+}
+
+impl SampledTimes {
+    fn of(counters: &Counters) -> Self {
+        let Counters { store_waits, mailbox, delivery, .. } = counters;
+        Self { store: store_waits.total(), mailbox: mailbox.clone(), delivery: delivery.clone() }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            store: self.store.since(&before.store),
+            mailbox: self.mailbox.since(&before.mailbox),
+            delivery: self.delivery.since(&before.delivery),
+        }
+    }
 }
 
 /// A day, UTC, and the messages that had come since the start before it began.
@@ -58,6 +86,11 @@ pub struct WebSample {
     /// The 99th percentile of the time from reading a stanza to writing its copies, in seconds;
     /// `None` without any.
     pub delivery: Option<f64>,
+    /// The number of operations that the database has refused since the sample before.
+    pub refused: u64,
+    /// The number of times that sessions which sent too fast were slowed down since the sample
+    /// before.
+    pub throttled: u64,
     /// Seconds of CPU per second that each stage of a multicast took, in the order of
     /// [`MulticastStage::ALL`].
     pub stages: [f64; MulticastStage::ALL.len()],
@@ -85,6 +118,12 @@ impl Samples {
             known => ring.today = Some(SampledDay { day, messages_before: known.map_or(0, |_| messages) }),
         }
         ring.before = Some((unix_ms, census.counters.clone(), census.deliveries));
+        if ring.times.back().is_none_or(|(last_ms, _)| last_ms + MINUTE_MS <= unix_ms) {
+            ring.times.push_back((unix_ms, SampledTimes::of(&census.counters)));
+        }
+        if ring.times.len() > MOST_MINUTES {
+            ring.times.pop_front();
+        }
         ring.samples.push_back(sample.clone());
         if ring.samples.len() > MOST {
             ring.samples.pop_front();
@@ -98,6 +137,15 @@ impl Samples {
         lock(&self.0).today.map_or(0, |today| today.messages_before)
     }
 
+    /// Returns the times from a moment on, in milliseconds since 1970, to the last sample: to the
+    /// minute, and at most a quarter of an hour.
+    pub fn times_since(&self, unix_ms: u64) -> SampledTimes {
+        let ring = lock(&self.0);
+        let Some((_, now, _)) = &ring.before else { return SampledTimes::default() };
+        let before = ring.times.iter().find(|(taken_ms, _)| *taken_ms >= unix_ms);
+        before.map(|(_, before)| SampledTimes::of(now).since(before)).unwrap_or_default()
+    }
+
     /// Returns all samples, oldest first.
     pub fn all(&self) -> Vec<WebSample> {
         lock(&self.0).samples.iter().cloned().collect()
@@ -109,13 +157,15 @@ fn rates((before_ms, before, delivered): &(u64, Counters, u64), unix_ms: u64, ce
     let now = &census.counters;
     let came = |counters: &Counters| counters.messages_in + counters.presence_in + counters.iqs_in;
     let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
-    let most = |now: &rookery_observe::Histogram, before| now.since(before).quantile(0.99).map(|ns| ns as f64 / 1e9);
+    let most = |now: &Histogram, before| now.since(before).quantile(0.99).map(|ns| ns as f64 / 1e9);
     WebSample {
         stanzas: rate(came(now), came(before)),
         deliveries: rate(census.deliveries, *delivered),
         store: most(&now.store_waits.total(), &before.store_waits.total()),
         mailbox: most(&now.mailbox, &before.mailbox),
         delivery: most(&now.delivery, &before.delivery),
+        refused: now.store_errors.saturating_sub(before.store_errors),
+        throttled: now.throttled.saturating_sub(before.throttled),
         stages: MulticastStage::ALL.map(|stage| {
             let taken = now.stages.of(stage).time.saturating_sub(before.stages.of(stage).time);
             taken.as_secs_f64() / seconds
@@ -131,6 +181,10 @@ fn memory() -> u64 {
     pages.unwrap_or_default() * rustix::param::page_size() as u64
 }
 
+/// A minute in milliseconds.
+const MINUTE_MS: u64 = 60_000;
+/// The number of minutes for which the times are kept.
+const MOST_MINUTES: usize = 15;
 /// A day in milliseconds.
 const DAY_MS: u64 = 86_400_000;
 /// The time between two samples.
@@ -164,6 +218,24 @@ mod tests {
         assert_eq!((second.stanzas, second.deliveries), (10.0, 400.0));
         samples.add(20_000, &ShardCensus { coverage: Coverage { shards: 1, ..Coverage::default() }, ..census(0, 0) });
         assert_eq!(samples.all().len(), 2, "a shard that is silent makes no fall");
+    }
+
+    #[test]
+    fn times_are_those_of_the_last_minutes() {
+        let samples = Samples::default();
+        let mut all = census(0, 0);
+        for second in (0..1200).step_by(5) {
+            // A wave at the start, and then one a second.
+            let (ns, times) = if second == 5 { (1 << 30, 1000) } else { (1 << 10, 5) };
+            all.counters.delivery.record_many(ns, times);
+            samples.add(second * 1000, &all);
+        }
+        let since = |second: u64| samples.times_since(second * 1000).delivery;
+        assert_eq!((since(0).count(), since(0).quantile(0.99)), (1195 - 300, Some(1 << 10)), "a quarter of an hour");
+        assert_eq!(since(1000).count(), 1195 - 1020);
+        assert_eq!(Samples::default().times_since(0), SampledTimes::default());
+        samples.add(1_200_000, &all);
+        assert_eq!(samples.times_since(1_200_001), SampledTimes::default());
     }
 
     #[test]

@@ -37,6 +37,9 @@ struct TopRow {
     name: String,
     counts: Vec<(String, Value)>,
     values: Vec<(String, Value)>,
+    /// The distribution from which its quantiles follow, if it has any. Anyone who asks twice can
+    /// compute those of the time between.
+    times: Option<Histogram>,
 }
 
 impl TopRow {
@@ -52,6 +55,15 @@ impl TopRow {
     fn value(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.values.push((name.to_owned(), value.into()));
         self
+    }
+
+    fn times(self, times: &Histogram) -> Self {
+        Self { times: Some(times.clone()), ..self }
+    }
+
+    /// Returns the numbers of its times up to 64 nanoseconds, up to twice that, and so on.
+    fn time_counts(&self) -> Option<&[u64]> {
+        self.times.as_ref().map(Histogram::counts)
     }
 }
 
@@ -110,6 +122,7 @@ pub(super) async fn top(call: ApiCall) -> Result<ApiReply, Problem> {
         "watching_seconds": shared.watching.0.load(Ordering::Relaxed) as f64 / 1e9,
         "counts": object(&whole.counts),
         "values": object(&whole.values),
+        "times": whole.time_counts(),
         "columns": columns,
         "rows": rows,
         "partial": is_partial || !counted.sum.coverage.is_whole(),
@@ -186,7 +199,8 @@ fn whole(counted: &TopCounted) -> TopRow {
         .value("slow_readers", unread.slow_readers)
         .value("waiting_for_store", counted.sum.tasks)
         .value("delivery_p50_seconds", delivery(0.5))
-        .value("delivery_p99_seconds", delivery(0.99));
+        .value("delivery_p99_seconds", delivery(0.99))
+        .times(&counters.delivery);
     if let Some(process) = counted.process {
         row = row.value("resident_bytes", process.resident_bytes).value("descriptors", process.descriptors);
     }
@@ -248,6 +262,7 @@ fn modules(census: &ShardCensus) -> Vec<TopRow> {
             .count("store_seconds", seconds(waits.sum()))
             .value("us_per_call", (nanoseconds / calls.count.max(1)) as f64 / 1000.0)
             .value("store_p99_seconds", waits.quantile(0.99).map_or(0.0, seconds))
+            .times(waits)
     };
     names.into_iter().map(row).collect()
 }
@@ -260,13 +275,15 @@ fn stages(census: &ShardCensus) -> Vec<TopRow> {
     let row = |stage: StanzaStage| {
         let taken = path.estimate(stage);
         let own = path.times().of(stage).time.as_secs_f64();
-        let p99 = path.times().calls(stage).and_then(|calls| calls.quantile(0.99));
+        let none = Histogram::default();
+        let times = path.times().calls(stage).unwrap_or(&none);
         TopRow::new(stage.name())
             .count("calls", taken.calls)
             .count("seconds", taken.time.as_secs_f64())
             .value("percent", if whole > 0.0 { 100.0 * own / whole } else { 0.0 })
             .value("us_per_call", 1e6 * taken.time.as_secs_f64() / taken.calls.max(1) as f64)
-            .value("p99_us", p99.map_or(0.0, |ns| ns as f64 / 1000.0))
+            .value("p99_us", times.quantile(0.99).map_or(0.0, |ns| ns as f64 / 1000.0))
+            .times(times)
     };
     // Waits take no CPU, so they have no share.
     let wait = |name: &str, waits: &Histogram| {
@@ -276,6 +293,7 @@ fn stages(census: &ShardCensus) -> Vec<TopRow> {
             .value("percent", Value::Null)
             .value("us_per_call", waits.sum() as f64 / 1000.0 / waits.count().max(1) as f64)
             .value("p99_us", waits.quantile(0.99).map_or(0.0, |ns| ns as f64 / 1000.0))
+            .times(waits)
     };
     let waits =
         [wait("wait: store", &census.counters.store_waits.total()), wait("wait: mailbox", &census.counters.mailbox)];
@@ -300,6 +318,7 @@ fn statement((sql, times): &(String, Histogram)) -> TopRow {
         .value("p99_us", times.quantile(0.99).map_or(0.0, |ns| ns as f64 / 1000.0))
         .count("calls", times.count())
         .count("seconds", seconds(times.sum()))
+        .times(times)
 }
 
 /// Returns a node of the cluster with the traffic between it and this one.
@@ -350,7 +369,8 @@ fn thread(name: &str, cpu_seconds: f64) -> TopRow {
 }
 
 fn row_json(row: &TopRow) -> Value {
-    json!({ "name": row.name, "counts": object(&row.counts), "values": object(&row.values) })
+    let counts = object(&row.counts);
+    json!({ "name": row.name, "counts": counts, "values": object(&row.values), "times": row.time_counts() })
 }
 
 fn object(columns: &[(String, Value)]) -> Map<String, Value> {

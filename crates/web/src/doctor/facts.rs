@@ -21,18 +21,19 @@ use crate::comparison::ChangedKey;
 use crate::doctor::finding::HOUR_MS;
 use crate::health::Space;
 use crate::machine::{ProcessReadings, files};
-use crate::samples::WebSample;
+use crate::samples::{SampledTimes, WebSample};
 use crate::{ServedCertificate, WebShared};
 
 /// The facts about the server.
 #[derive(Debug, Default)]
 pub(crate) struct DoctorFacts {
     pub now_ms: u64,
-    pub started_ms: u64,
     pub census: ShardCensus,
     pub shards: Vec<ShardLoad>,
     /// The samples of the last ten minutes.
     pub recent: Vec<WebSample>,
+    /// The times of the last ten minutes.
+    pub times: SampledTimes,
     pub space: Option<Space>,
     /// The free space in the past, oldest first, by time.
     pub rooms_of_disk: Vec<(u64, u64)>,
@@ -153,10 +154,10 @@ pub(crate) async fn present(
     let (servers, process, space, files) = tokio::task::spawn_blocking(machine).await.unwrap_or_default();
     Ok(DoctorFacts {
         now_ms: now,
-        started_ms: shared.instance.started_ms,
         census,
         shards: Vec::new(),
         recent: shared.samples.all().into_iter().filter(|sample| sample.unix_ms >= since).collect(),
+        times: shared.samples.times_since(since),
         space,
         rooms_of_disk: shared.disk.all(),
         files,

@@ -38,7 +38,7 @@ pub(crate) enum DoctorFact {
     CertificateEnded(String),
     /// The certificate of a domain expires in this number of days.
     CertificateEnds(String, u64),
-    /// The database has refused this number of operations.
+    /// The database has refused this number of operations in the last ten minutes.
     Refused(u64),
     /// This number of messages is missing in archives.
     Missing(u64),
@@ -74,7 +74,7 @@ pub(crate) enum DoctorFact {
     ServersAway(u64, String),
     /// The number of slow events in the last ten minutes.
     Slow(u64),
-    /// Sessions that sent too fast were slowed down this number of times.
+    /// Sessions that sent too fast were slowed down this number of times in the last ten minutes.
     Senders(u64),
     /// The Redis of the cluster can't be reached.
     RedisAway,
@@ -165,16 +165,23 @@ pub(crate) fn certificate(domain: &str, ends_ms: u64, now_ms: u64) -> DoctorFind
     }
 }
 
-/// Assesses the refusals of the database since the start.
-pub(crate) fn refusals(census: &ShardCensus) -> DoctorFinding {
+/// Assesses the refusals of the database: the recent ones, and those since the start by which
+/// messages were lost.
+pub(crate) fn refusals(census: &ShardCensus, recent: u64) -> DoctorFinding {
     let (lost, errors) = (census.counters.archive_lost, census.counters.store_errors);
     let why = "The server can't store what the database refuses; clients that wait for it get an error.";
     let remedy = "The log of the process gives the reason.";
-    match (lost, errors) {
-        (0, 0) => DoctorFinding::fine(STORE, "The database has refused nothing since the start.".into()),
-        (0, errors) => {
-            let what = format!("The database has refused {errors} operations since the start.");
-            DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy).of(DoctorFact::Refused(errors))
+    match (lost, recent) {
+        (0, 0) => {
+            let what =
+                format!("The database has refused no operation in the last ten minutes, {errors} since the start.");
+            DoctorFinding::fine(STORE, what)
+        }
+        (0, recent) => {
+            let what = format!(
+                "The database has refused {recent} operations in the last ten minutes, {errors} since the start."
+            );
+            DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy).of(DoctorFact::Refused(recent))
         }
         (lost, _) => {
             let what = format!("{lost} messages are missing from archives since the start.");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rookery_base::date;
 use rookery_observe::slow::MOST_EVENTS;
-use rookery_observe::{Slow, SlowEvent};
+use rookery_observe::{Histogram, Slow, SlowEvent};
 
 use super::facts::DoctorFacts;
 use super::finding::{self, DISK, DoctorFact, DoctorFinding, Grade, STORE};
@@ -18,7 +18,7 @@ pub(crate) fn all(facts: &DoctorFacts) -> Vec<DoctorFinding> {
     let mut findings: Vec<_> = certificates(facts).collect();
     findings.extend(facts.space.map(finding::disk));
     findings.extend(filling(facts));
-    findings.push(finding::refusals(&facts.census));
+    findings.push(finding::refusals(&facts.census, total(&facts.recent, |sample| sample.refused)));
     findings.push(away(facts).unwrap_or_else(|| queue(facts)));
     findings.push(store_waits(facts));
     findings.extend(round_trips(facts));
@@ -124,14 +124,15 @@ fn queue(facts: &DoctorFacts) -> DoctorFinding {
 }
 
 fn store_waits(facts: &DoctorFacts) -> DoctorFinding {
-    let Some(worst) = most(&facts.recent, |sample| sample.store) else {
+    let Some(usual) = high(&facts.times.store) else {
         return DoctorFinding::fine(STORE, "Nothing has waited for the database in the last ten minutes.".into());
     };
     let what = format!(
-        "99 of 100 waits for the database took at most {} in the worst five seconds of the last ten minutes.",
-        milliseconds(worst)
+        "99 of 100 waits for the database took at most {} in the last ten minutes, and {} in the worst five seconds of them.",
+        milliseconds(usual),
+        milliseconds(worst(&facts.recent, usual, |sample| sample.store)),
     );
-    if worst < STORE_SECONDS {
+    if usual < STORE_SECONDS {
         return DoctorFinding::fine(STORE, what);
     }
     let what = match &facts.statement {
@@ -153,7 +154,7 @@ fn store_waits(facts: &DoctorFacts) -> DoctorFinding {
             "`rookery top --by statements` shows where the database's time goes, and `rookery slow` the slowest operations."
         }
     };
-    DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy).of(DoctorFact::StoreSlow(whole_ms(worst)))
+    DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy).of(DoctorFact::StoreSlow(whole_ms(usual)))
 }
 
 /// Returns a finding if even the fastest statements take long: the database is far away, or busy.
@@ -225,14 +226,14 @@ fn judge_balance(facts: &DoctorFacts) -> Option<DoctorFinding> {
 }
 
 fn deliveries(facts: &DoctorFacts) -> DoctorFinding {
-    let copies = most(&facts.recent, |sample| sample.delivery);
-    let letters = most(&facts.recent, |sample| sample.mailbox).unwrap_or_default();
-    let Some(copies) = copies else {
+    let letters = high(&facts.times.mailbox).unwrap_or_default();
+    let Some(copies) = high(&facts.times.delivery) else {
         return DoctorFinding::fine(DELIVERY, "No stanza was delivered in the last ten minutes.".into());
     };
     let what = format!(
-        "99 of 100 copies were written within {} in the worst five seconds of the last ten minutes; letters between shards took {}.",
+        "99 of 100 copies were written within {} in the last ten minutes, and {} in the worst five seconds of them; letters between shards took {}.",
         milliseconds(copies),
+        milliseconds(worst(&facts.recent, copies, |sample| sample.delivery)),
         milliseconds(letters),
     );
     if copies < DELIVERY_SECONDS && letters < DELIVERY_SECONDS {
@@ -345,10 +346,12 @@ fn slow(facts: &DoctorFacts) -> DoctorFinding {
 }
 
 fn senders(facts: &DoctorFacts) -> DoctorFinding {
-    let throttled = facts.census.counters.throttled;
-    let hours = facts.now_ms.saturating_sub(facts.started_ms) as f64 / 3_600_000.0;
-    let what = format!("Sessions that sent too fast have been slowed down {throttled} times since the start.");
-    if throttled as f64 / hours.max(1.0) < MANY_THROTTLED {
+    let throttled = total(&facts.recent, |sample| sample.throttled);
+    let what = format!(
+        "Sessions that sent too fast have been slowed down {throttled} times in the last ten minutes, and {} times since the start.",
+        facts.census.counters.throttled,
+    );
+    if throttled < MANY_THROTTLED {
         return DoctorFinding::fine(SESSIONS, what);
     }
     let why = "Their messages are late; it may be a harmless program.";
@@ -360,9 +363,19 @@ fn count(events: &[SlowEvent], kind: Slow) -> usize {
     events.iter().filter(|event| event.kind == kind).count()
 }
 
-/// Returns the largest of some values of the samples.
-fn most(samples: &[WebSample], of: impl Fn(&WebSample) -> Option<f64>) -> Option<f64> {
-    samples.iter().filter_map(of).reduce(f64::max)
+/// Returns the sum of some counts of the samples.
+fn total(samples: &[WebSample], of: impl Fn(&WebSample) -> u64) -> u64 {
+    samples.iter().map(of).sum()
+}
+
+/// Returns the 99th percentile of times, in seconds; `None` if there are none.
+fn high(times: &Histogram) -> Option<f64> {
+    times.quantile(0.99).map(|ns| ns as f64 / 1e9)
+}
+
+/// Returns the largest of some values of the samples, at least the usual one.
+fn worst(samples: &[WebSample], usual: f64, of: impl Fn(&WebSample) -> Option<f64>) -> f64 {
+    samples.iter().filter_map(of).fold(usual, f64::max)
 }
 
 /// Returns seconds as whole milliseconds.
@@ -413,8 +426,8 @@ const SESSION_BYTES: u64 = 128 << 10;
 const NAMED: usize = 5;
 /// The number of slow events in ten minutes that isn't a coincidence.
 const MANY_SLOW: usize = 20;
-/// The number of times in an hour that sessions may be throttled before it is reported.
-const MANY_THROTTLED: f64 = 100.0;
+/// The number of times in ten minutes that sessions may be throttled before it is reported.
+const MANY_THROTTLED: u64 = 20;
 
 #[cfg(test)]
 mod tests {
@@ -479,13 +492,10 @@ mod tests {
                 },
                 "has been unreachable since 1970-01-05T03:58:45Z (75 s)",
             ),
-            (
-                |facts| facts.recent = vec![WebSample { store: Some(0.5), ..WebSample::default() }],
-                "took at most 500.0 ms",
-            ),
+            (|facts| facts.times.store.record_many(1 << 29, 9), "took at most 536.9 ms in the last ten minutes"),
             (
                 |facts| {
-                    facts.recent = vec![WebSample { store: Some(0.5), ..WebSample::default() }];
+                    facts.times.store.record_many(1 << 29, 9);
                     facts.statement = Some(BusyStatement { sql: "SELECT 1".into(), calls: 10, seconds: 1.5 });
                 },
                 "In the last second, 1.5 s went into 10 × SELECT 1, 150.0 ms each.",
@@ -495,8 +505,8 @@ mod tests {
                 "Even the fastest of 9 statements took 8.6 ms in the last second.",
             ),
             (
-                |facts| facts.recent = vec![WebSample { delivery: Some(0.3), ..WebSample::default() }],
-                "were written within 300.0 ms",
+                |facts| facts.times.delivery.record_many(1 << 28, 9),
+                "were written within 268.4 ms in the last ten minutes",
             ),
             (|facts| facts.census.coverage.answered = 1, "1 of 2 shards have not answered"),
             (
@@ -518,9 +528,14 @@ mod tests {
                 "has lost 1.0 GiB an hour in the last 10 hours and will be full in 0 days",
             ),
             (
-                |facts| facts.census.counters = Counters { throttled: 100_000, ..Counters::default() },
+                |facts| facts.recent = vec![WebSample { throttled: 50_000, ..WebSample::default() }; 2],
                 "slowed down 100000 times",
             ),
+            (
+                |facts| facts.recent = vec![WebSample { refused: 3, ..WebSample::default() }; 2],
+                "has refused 6 operations in the last ten minutes",
+            ),
+            (|facts| facts.census.counters.archive_lost = 1, "1 messages are missing from archives since the start"),
             (|facts| facts.restart = vec![ChangedKey("shards".into())], "shards has changed: restart"),
             (
                 |facts| {
@@ -540,6 +555,25 @@ mod tests {
             assert!(spoken.all(|finding| finding.fact.is_some()), "{words:?}");
             assert!(matches!(&found[..], [one] if one.contains(words)), "{words:?} is not all of {found:#?}");
         }
+    }
+
+    /// A wave of logins, for which the database was too slow and whose clients sent too fast, and
+    /// then minutes of which each is fine.
+    #[test]
+    fn a_wave_that_is_over_is_no_longer_wrong() {
+        let mut facts = healthy();
+        facts.census.counters = Counters { throttled: 100_000, store_errors: 500, ..Counters::default() };
+        facts.recent = vec![WebSample::default(); 120];
+        (facts.recent[0].store, facts.recent[0].delivery) = (Some(1.0), Some(0.5));
+        for times in [&mut facts.times.store, &mut facts.times.delivery] {
+            times.record_many(1 << 30, 1000);
+            times.record_many(1 << 20, 200_000);
+        }
+        assert_eq!(wrong(&facts), Vec::<String>::new());
+        let findings = all(&facts);
+        let is_told = |words: &str| findings.iter().any(|finding| finding.what.contains(words));
+        let words = ["100000 times since the start", "500 since the start", "1000.0 ms in the worst five seconds"];
+        assert!(words.into_iter().all(is_told), "{findings:?}");
     }
 
     #[test]

@@ -112,8 +112,8 @@ pub const FRENCH: AdminWords = AdminWords {
     certificate_ends: "Le certificat de {} se termine dans {} jour. Renouvelez-le, ou cherchez dans le journal pourquoi cela a \
              échoué.|Le certificat de {} se termine dans {} jours. Renouvelez-le, ou cherchez dans le journal \
              pourquoi cela a échoué.",
-    store_refused: "La base de données a refusé {} fois depuis le démarrage. Le journal du processus dit pourquoi.|La base \
-             de données a refusé {} fois depuis le démarrage. Le journal du processus dit pourquoi.",
+    store_refused: "La base de données a refusé {} fois ces dix dernières minutes. Le journal du processus dit pourquoi.|La base \
+             de données a refusé {} fois ces dix dernières minutes. Le journal du processus dit pourquoi.",
     archive_lacks: "{} message manque aux archives depuis le démarrage. Le journal du processus dit pourquoi.|{} messages \
              manquent aux archives depuis le démarrage. Le journal du processus dit pourquoi.",
     bucket_fails: "Le stockage des fichiers partagés échoue, {} fois depuis le démarrage. Le journal du processus dit pourquoi.|Le \
@@ -135,7 +135,7 @@ pub const FRENCH: AdminWords = AdminWords {
     source_away: "La source de connexion `{}` de {} est injoignable : ses utilisateurs ne peuvent pas se connecter. Vérifiez qu’elle fonctionne ; le journal dit ce qui ne va pas.",
     servers_away: "{} autre serveur est injoignable : {}. L’onglet Serveurs dit pourquoi.|{} autres serveurs sont injoignables : {}. L’onglet Serveurs dit pourquoi.",
     much_slow: "{} événement a été lent ces dix dernières minutes. `rookery slow` les montre.|{} événements ont été lents ces dix dernières minutes. `rookery slow` les montre.",
-    senders_fast: "Des sessions qui envoyaient trop vite ont été freinées {} fois depuis le démarrage. Les limites sont dans `[limits]`.|Des sessions qui envoyaient trop vite ont été freinées {} fois depuis le démarrage. Les limites sont dans `[limits]`.",
+    senders_fast: "Des sessions qui envoyaient trop vite ont été freinées {} fois ces dix dernières minutes. Les limites sont dans `[limits]`.|Des sessions qui envoyaient trop vite ont été freinées {} fois ces dix dernières minutes. Les limites sont dans `[limits]`.",
     redis_away: "Le Redis de la grappe est injoignable : les messages destinés aux comptes des autres nœuds attendent. Vérifiez qu’il fonctionne ; le journal en dit plus.",
     journal_away: "Redis n’accepte pas le journal de ce nœud : s’il tombait maintenant, ses sessions prendraient fin. Vérifiez si Redis est plein ou en lecture seule.",
     node_silent: "Le nœud {} est muet. Redémarrez-le, ou retirez-le avec `rookery node remove`.",

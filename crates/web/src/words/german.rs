@@ -112,8 +112,8 @@ pub const GERMAN: AdminWords = AdminWords {
     certificate_ended: "Das Zertifikat von {} ist abgelaufen: Clients verbinden sich nicht mehr. Erneuere es.",
     certificate_ends: "Das Zertifikat von {} endet in {} Tag. Erneuere es, oder sieh im Protokoll nach, warum das misslang.|Das \
              Zertifikat von {} endet in {} Tagen. Erneuere es, oder sieh im Protokoll nach, warum das misslang.",
-    store_refused: "Die Datenbank hat seit dem Start {} Mal abgelehnt. Das Protokoll des Prozesses sagt, warum.|Die \
-             Datenbank hat seit dem Start {} Mal abgelehnt. Das Protokoll des Prozesses sagt, warum.",
+    store_refused: "Die Datenbank hat in den letzten zehn Minuten {} Mal abgelehnt. Das Protokoll des Prozesses sagt, warum.|Die \
+             Datenbank hat in den letzten zehn Minuten {} Mal abgelehnt. Das Protokoll des Prozesses sagt, warum.",
     archive_lacks: "{} Nachricht fehlt seit dem Start in Archiven. Das Protokoll des Prozesses sagt, warum.|{} Nachrichten \
              fehlen seit dem Start in Archiven. Das Protokoll des Prozesses sagt, warum.",
     bucket_fails: "Der Speicher für geteilte Dateien versagt, {} Mal seit dem Start. Das Protokoll des Prozesses sagt, warum.|Der \
@@ -135,7 +135,7 @@ pub const GERMAN: AdminWords = AdminWords {
     source_away: "Die Anmeldequelle `{}` von {} ist nicht erreichbar: Ihre Benutzer können sich nicht anmelden. Prüfe, ob sie läuft; im Protokoll steht, was fehlt.",
     servers_away: "{} anderer Server ist nicht erreichbar: {}. Unter Server steht, warum.|{} andere Server sind nicht erreichbar: {}. Unter Server steht, warum.",
     much_slow: "{} Vorgang war in den letzten zehn Minuten langsam. `rookery slow` zählt sie auf.|{} Vorgänge waren in den letzten zehn Minuten langsam. `rookery slow` zählt sie auf.",
-    senders_fast: "Sitzungen, die zu schnell sendeten, wurden seit dem Start {} Mal gebremst. Die Grenzen stehen in `[limits]`.|Sitzungen, die zu schnell sendeten, wurden seit dem Start {} Mal gebremst. Die Grenzen stehen in `[limits]`.",
+    senders_fast: "Sitzungen, die zu schnell sendeten, wurden in den letzten zehn Minuten {} Mal gebremst. Die Grenzen stehen in `[limits]`.|Sitzungen, die zu schnell sendeten, wurden in den letzten zehn Minuten {} Mal gebremst. Die Grenzen stehen in `[limits]`.",
     redis_away: "Das Redis des Clusters ist nicht erreichbar: Nachrichten an Konten anderer Knoten warten. Prüfe, ob es läuft; das Protokoll sagt mehr.",
     journal_away: "Redis nimmt das Journal dieses Knotens nicht an: fiele er jetzt aus, endeten seine Sitzungen. Prüfe, ob Redis voll oder schreibgeschützt ist.",
     node_silent: "Der Knoten {} schweigt. Starte ihn wieder, oder entferne ihn mit `rookery node remove`.",

@@ -112,8 +112,8 @@ pub const SPANISH: AdminWords = AdminWords {
     certificate_ended: "El certificado de {} ha caducado: los clientes se niegan a conectarse. Renuévalo.",
     certificate_ends: "El certificado de {} termina en {} día. Renuévalo, o mira en el registro por qué falló.|El certificado \
              de {} termina en {} días. Renuévalo, o mira en el registro por qué falló.",
-    store_refused: "La base de datos ha rechazado {} vez desde el inicio. El registro del proceso dice por qué.|La base de \
-             datos ha rechazado {} veces desde el inicio. El registro del proceso dice por qué.",
+    store_refused: "La base de datos ha rechazado {} vez en los últimos diez minutos. El registro del proceso dice por qué.|La base de \
+             datos ha rechazado {} veces en los últimos diez minutos. El registro del proceso dice por qué.",
     archive_lacks: "Falta {} mensaje en los archivos desde el inicio. El registro del proceso dice por qué.|Faltan {} \
              mensajes en los archivos desde el inicio. El registro del proceso dice por qué.",
     bucket_fails: "El almacenamiento de archivos compartidos falla, {} vez desde el inicio. El registro del proceso dice por \
@@ -135,7 +135,7 @@ pub const SPANISH: AdminWords = AdminWords {
     source_away: "La fuente de acceso `{}` de {} no responde: sus usuarios no pueden entrar. Comprueba que funciona; el registro dice qué falla.",
     servers_away: "{} otro servidor no responde: {}. La pestaña Servidores dice por qué.|{} otros servidores no responden: {}. La pestaña Servidores dice por qué.",
     much_slow: "{} suceso fue lento en los últimos diez minutos. `rookery slow` los muestra.|{} sucesos fueron lentos en los últimos diez minutos. `rookery slow` los muestra.",
-    senders_fast: "Sesiones que enviaban demasiado rápido se frenaron {} vez desde el inicio. Los límites están en `[limits]`.|Sesiones que enviaban demasiado rápido se frenaron {} veces desde el inicio. Los límites están en `[limits]`.",
+    senders_fast: "Sesiones que enviaban demasiado rápido se frenaron {} vez en los últimos diez minutos. Los límites están en `[limits]`.|Sesiones que enviaban demasiado rápido se frenaron {} veces en los últimos diez minutos. Los límites están en `[limits]`.",
     redis_away: "El Redis del clúster no se puede alcanzar: los mensajes para cuentas de otros nodos esperan. Comprueba que funciona; el registro dice más.",
     journal_away: "Redis no acepta el diario de este nodo: si cayera ahora, sus sesiones terminarían. Comprueba si Redis está lleno o es de solo lectura.",
     node_silent: "El nodo {} está en silencio. Arráncalo de nuevo o quítalo con `rookery node remove`.",
