@@ -178,7 +178,13 @@ fn summary(sampled: &Sampled, named: &Named, server: RunningServer<'_>, file: &P
         text += "the server was idle: stacks are sampled only while it uses CPU\n";
     }
     if lacks_samples(sampled) {
-        text += "these are fewer samples than that CPU time stands for: work that is done between two ticks of the system's clock is missed\n";
+        text += "these are fewer samples than that CPU time stands for";
+        text += match sampled.is_by_ticks {
+            true => {
+                ": work that is done between two ticks of the system's clock is missed, unless kernel.perf_event_paranoid is at most 1\n"
+            }
+            false => "\n",
+        };
     }
     let program = sampled.modules.first().map(|module| module.path.as_str());
     for unknown in &named.unknown {

@@ -1,9 +1,10 @@
 //! Sampled stacks: where the CPU time of a running process goes.
 //!
-//! A signal arrives each time that the process has used a number of microseconds of CPU time, and
-//! the stack is recorded. While a stack is recorded, and when it leaves the process, it consists of
-//! numbers: mapped files and offsets in them. Another process of the same build resolves these to
-//! names afterwards, so that a server neither reads its own debugging information nor grows by it.
+//! A signal arrives each time that a thread has used a number of microseconds of CPU time, or,
+//! where the system doesn't allow that, each time that the process has, and the stack is recorded.
+//! While a stack is recorded, and when it leaves the process, it consists of numbers: mapped files
+//! and offsets in them. Another process of the same build resolves these to names afterwards, so
+//! that a server neither reads its own debugging information nor grows by it.
 //!
 //! # Invariants
 //!
@@ -14,10 +15,11 @@
 //!
 //! # Layout
 //!
-//! [`sampler`] records stacks, `mapped` maps them to files, [`names`] resolves the names.
-//! [`profile`]: named stacks, and folded text; [`protobuf`]: the format of the tool pprof.
-//! [`flamegraph`] draws profiles, [`compare`] compares two of them.
+//! [`sampler`] records stacks when `clocks` interrupt the threads, `mapped` maps them to files,
+//! [`names`] resolves the names. [`profile`]: named stacks, and folded text; [`protobuf`]: the
+//! format of the tool pprof. [`flamegraph`] draws profiles, [`compare`] compares two of them.
 
+mod clocks;
 pub mod compare;
 pub mod flamegraph;
 mod mapped;

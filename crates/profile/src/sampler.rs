@@ -16,12 +16,15 @@ use std::time::{Duration, Instant};
 use pprof::{ProfilerGuard, ProfilerGuardBuilder};
 use serde::{Deserialize, Serialize};
 
+use crate::clocks::ThreadClocks;
 use crate::mapped::{self, Mapping};
 
 /// Samples this process until it is finished or dropped.
 pub struct Sampler {
     /// The library's guard; `None` after the end.
     guard: Option<ProfilerGuard<'static>>,
+    /// The clocks of the threads; `None` if the system doesn't allow them, and after the end.
+    clocks: Option<ThreadClocks>,
     begun: Instant,
     rate: u32,
 }
@@ -36,6 +39,10 @@ pub struct Sampled {
     /// The CPU time of the process meanwhile, in milliseconds; 0 if unknown.
     #[serde(default)]
     pub cpu_milliseconds: u64,
+    /// True if samples were taken only when the system's clock ticked, since the system doesn't
+    /// allow the process clocks for its threads.
+    #[serde(default)]
+    pub is_by_ticks: bool,
     /// The number of all samples.
     pub samples: u64,
     /// The number of samples whose stacks are left out, since they are rare.
@@ -98,7 +105,8 @@ impl Sampler {
             // The library has resolved a name to be ready for signals, and no longer needs the
             // memory of that.
             backtrace::clear_symbol_cache();
-            Ok(Sampler { guard: Some(guard), begun: Instant::now(), rate })
+            let clocks = ThreadClocks::start(rate);
+            Ok(Sampler { guard: Some(guard), clocks, begun: Instant::now(), rate })
         })
     }
 
@@ -112,6 +120,7 @@ impl Sampler {
 
     fn collect(mut self) -> Result<Sampled, Unsampled> {
         let guard = self.guard.take().ok_or(Unsampled::Busy)?;
+        let is_by_ticks = self.clocks.take().is_none();
         let milliseconds = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let report = guard.report().build_unresolved()?;
         let mappings = mapped::of_process().map_err(|error| Unsampled::Failed(format!("/proc/self/maps: {error}")))?;
@@ -133,6 +142,7 @@ impl Sampler {
             rate: self.rate,
             milliseconds,
             cpu_milliseconds: 0,
+            is_by_ticks,
             samples,
             left_out,
             modules: places.modules,
@@ -144,8 +154,12 @@ impl Sampler {
 impl Drop for Sampler {
     fn drop(&mut self) {
         if let Some(guard) = self.guard.take() {
+            let clocks = self.clocks.take();
             // Nothing can be done if the thread is gone.
-            let _ = post(Box::new(move || drop(guard)));
+            let _ = post(Box::new(move || {
+                drop(clocks);
+                drop(guard);
+            }));
         }
     }
 }
@@ -259,7 +273,8 @@ impl fmt::Display for Unsampled {
 
 impl std::error::Error for Unsampled {}
 
-/// The most samples for each second of CPU time. The system's timer seldom achieves more than 250.
+/// The most samples for each second of CPU time. The timer of the process seldom achieves more than
+/// 250.
 pub const MOST_RATE: u32 = 1000;
 /// The default for samples per second. It isn't a round number, so that samples don't coincide with
 /// work that the program does at round intervals.
@@ -277,3 +292,31 @@ const LARGE_BYTES: usize = 128 * 1024;
 const STACK_BYTES: usize = 16 * 1024 * 1024;
 /// The most different stacks of a profile.
 pub const MOST_STACKS: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads of a pool may each take a fraction of a sample's time.
+    #[test]
+    fn threads_that_take_less_time_than_a_sample_stands_for_are_sampled() {
+        let sampler = Sampler::start(USUAL_RATE).expect("a sampler");
+        let (go, begin) = (std::sync::Barrier::new(65), Duration::from_millis(5));
+        thread::scope(|scope| {
+            for _ in 0..64 {
+                scope.spawn(|| {
+                    go.wait();
+                    // All of them are known by now.
+                    thread::sleep(Duration::from_millis(300));
+                    let end = Instant::now() + begin;
+                    while Instant::now() < end {
+                        black_box(0);
+                    }
+                });
+            }
+            go.wait();
+        });
+        let sampled = sampler.finish().expect("samples");
+        assert!(sampled.samples > 0, "{sampled:?}");
+    }
+}

@@ -47,6 +47,7 @@ fn to_json(sampled: &Sampled) -> Value {
         "rate": sampled.rate,
         "milliseconds": sampled.milliseconds,
         "cpu_milliseconds": sampled.cpu_milliseconds,
+        "is_by_ticks": sampled.is_by_ticks,
         "samples": sampled.samples,
         "left_out": sampled.left_out,
         "modules": sampled.modules.iter().map(module).collect::<Vec<_>>(),
