@@ -8,7 +8,7 @@
 //! This file: the device and its connection. `line`: the connections to the server. `entering`: the
 //! way to a session. `token`: logging in by a token. `hearing`: the handling of stanzas. `acting`:
 //! the actions of its user. `commanding`: those of an administrator. `publishing`: items that it
-//! publishes and receives. `roster`: its contacts.
+//! publishes and receives. `roster`: its contacts. `seat`: its views of rooms.
 
 mod acting;
 mod commanding;
@@ -17,6 +17,7 @@ mod hearing;
 mod line;
 mod publishing;
 mod roster;
+mod seat;
 mod token;
 
 use std::borrow::Cow;
@@ -33,6 +34,7 @@ use crate::book::Book;
 use crate::plan::{DevicePlan, LoginWay, PlannedLogin};
 
 use line::DeviceLine;
+use seat::RoomSeat;
 
 pub use acting::People;
 pub use publishing::NODES;
@@ -133,24 +135,6 @@ pub struct Archived {
     pub id: String,
     /// The number of the message.
     pub number: usize,
-}
-
-/// A device's view of a room.
-#[derive(Debug, Clone, Default)]
-pub struct RoomSeat {
-    /// Its own nick, once it is in the room.
-    pub nick: Option<String>,
-    /// The nicks with which it has tried to enter, while it has seen no presence of its own.
-    entering: Vec<String>,
-    /// True if it has tried to leave, or the other occupants see it as gone.
-    leaves: bool,
-    /// True if this session has tried to enter the room, and not an earlier session with the same
-    /// address.
-    is_own: bool,
-    /// All occupants, by nick, with affiliation and role.
-    pub view: BTreeMap<String, (String, String)>,
-    /// The number of its stay in the book.
-    pub stay: usize,
 }
 
 /// The stages on the way to a session.
@@ -274,6 +258,14 @@ impl UserDevice {
         }
         // The messages that it did not get are in its archive, or stored for its next session.
         book.sessions[session].is_leaky |= book.node_deaths > 0;
+    }
+
+    /// Records its address. Rooms reply to a session at another address, if at all, there.
+    fn set_resource(&mut self, resource: &str) {
+        if self.resource != resource {
+            self.seats.iter_mut().for_each(RoomSeat::forget_earlier);
+            self.resource = resource.to_owned();
+        }
     }
 
     fn is_closing(&self) -> bool {
@@ -484,7 +476,7 @@ impl UserDevice {
         self.roster = None;
         self.version = 0;
         self.roster_asks.clear();
-        self.seats.iter_mut().for_each(|seat| *seat = RoomSeat::default());
+        self.seats.iter_mut().for_each(RoomSeat::outlive_session);
     }
 
     /// Reads up to `most` bytes, and reacts. Returns whether there was anything.

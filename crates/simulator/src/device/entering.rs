@@ -172,7 +172,7 @@ impl UserDevice {
         let Some(resource) = resource else {
             return book.break_rule(format!("{} was bound as {full}", self.bare));
         };
-        self.resource = resource.to_owned();
+        self.set_resource(resource);
         let id = bound.child("enabled", ns::SM).map(|enabled| enabled.attr("id").map(str::to_owned));
         self.managed = id.map(|id| ManagedState { id, counts: true, ..ManagedState::default() });
         self.stage = DeviceStage::Ready;
@@ -196,7 +196,7 @@ impl UserDevice {
 
     fn bind(&mut self, book: &mut Book) {
         self.end_session(book);
-        self.resource = self.own_resource.clone();
+        self.set_resource(&self.own_resource.clone());
         self.write(&bind_request(Some(&self.own_resource)), book);
         self.stage = DeviceStage::Binding("bind".into());
     }

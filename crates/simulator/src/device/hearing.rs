@@ -2,7 +2,7 @@
 
 use rookery_xml::{Element, ns};
 
-use super::{Archived, RoomSeat, UserDevice, account_of, room_of};
+use super::{Archived, UserDevice, account_of, room_of};
 use crate::book::{Book, How, Stay};
 use crate::peer::FORGED;
 
@@ -241,6 +241,7 @@ impl UserDevice {
         let (name, is_lasting) = (self.full(), self.can_resume() && self.is_ready());
         let Some(seat) = self.seats.get_mut(room) else { return };
         if element.attr("type") == Some("error")
+            && !seat.take_reply_before(nick)
             && let Some(at) = seat.entering.iter().position(|entering| entering == nick)
         {
             seat.entering.remove(at);
@@ -258,10 +259,13 @@ impl UserDevice {
                         seat.stay = book.stays.len();
                         book.stays.push(Stay { room, session, heard: Vec::new() });
                     }
-                    // An earlier session may have asked, which a node didn't hear for a while.
-                    seat.is_own |= seat.entering.iter().any(|entering| entering == nick);
+                    // An earlier session may have asked, which a node didn't hear for a while: its
+                    // end comes next, and then the reply for this session.
+                    if !seat.take_reply_before(nick) {
+                        seat.is_own |= seat.entering.iter().any(|entering| entering == nick);
+                        seat.entering.clear();
+                    }
                     seat.nick = Some(nick.to_owned());
-                    seat.entering.clear();
                     if has("201") {
                         book.create_room(room, self.plan.account);
                         self.open_room(room, book);
@@ -280,7 +284,7 @@ impl UserDevice {
                     if is_lasting && !may_go && book.node_deaths > 0 && book.losses() == 0 {
                         book.break_rule(format!("{name} is out of room {room}, and nobody has asked for that"));
                     }
-                    *seat = RoomSeat::default();
+                    seat.leave();
                 }
             }
             Some(_) => {}
