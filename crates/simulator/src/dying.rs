@@ -66,7 +66,7 @@ impl SimulatedRun {
         }
         let journaled = if self.is_calm() { self.nodes.journaled_sessions(node) } else { None };
         let owes = self.nodes.owes_journal(node);
-        let here = self.nodes.sessions(node);
+        let (here, waiting) = (self.nodes.sessions(node), self.nodes.waiting_sessions());
         self.nodes.let_sleep(None);
         if !self.nodes.kill(node) {
             return false;
@@ -86,7 +86,9 @@ impl SimulatedRun {
             }
             let goes_on = journaled.as_ref().is_some_and(|journaled| journaled.contains(&device.full()));
             if goes_on && device.can_resume() && device.is_connected() {
-                self.book.sessions[session].goes_on_ms = self.book.now_ms + COMES_BACK_MS;
+                // The server may have given up the connection of a silent client a while ago.
+                let left_ms = waiting.get(&device.full()).map_or(COMES_BACK_MS, |left_ms| COMES_BACK_MS.min(*left_ms));
+                self.book.sessions[session].goes_on_ms = self.book.now_ms + left_ms;
             }
         }
         // Some of their clients may have given them up.

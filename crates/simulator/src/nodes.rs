@@ -18,7 +18,7 @@ mod posted;
 mod redis;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -35,6 +35,7 @@ use rookery_jid::Jid;
 use rookery_store::{Stores, wait};
 use rookery_testkit::{Config, Seat, Server};
 
+use crate::device::DOMAIN;
 use crate::unsteady::{DatabaseTrouble, Unsteady};
 use agent::{Agent, Around};
 use fencing::OwnFence;
@@ -296,6 +297,17 @@ impl SimulatedNodes {
     /// Returns the full JIDs of a node's sessions, with or without connections.
     pub fn sessions(&mut self, node: usize) -> Vec<String> {
         self.list[node].agent().map(|agent| agent.sessions()).unwrap_or_default()
+    }
+
+    /// Returns the full JIDs of the sessions without a connection, as far as the server knows, each
+    /// with the milliseconds for which it still waits for its client.
+    pub fn waiting_sessions(&self) -> BTreeMap<String, u64> {
+        let of_shard = |world: &World| -> Vec<(String, u64)> {
+            let links = world.present(DOMAIN).flat_map(|(_, links)| links);
+            let waiting = links.filter_map(|link| Some((world.address(link)?, world.absence(link)?.1)));
+            waiting.map(|(jid, left_ms)| (jid.as_str().to_owned(), left_ms)).collect()
+        };
+        self.inspect(of_shard).into_iter().flatten().collect()
     }
 
     /// Returns whether the shards of a node have sent something that its journal doesn't have yet.
