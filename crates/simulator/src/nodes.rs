@@ -523,8 +523,9 @@ impl SimulatedNodes {
         if self.shared.is_none() {
             return false;
         }
-        let unaware: BTreeSet<usize> =
-            self.told_to_leave.iter().copied().filter(|node| self.state(*node) == NodeState::Up).collect();
+        // A paused process may not have learnt it either.
+        let may_be_unaware = |node: &usize| matches!(self.state(*node), NodeState::Up | NodeState::Paused);
+        let unaware: BTreeSet<usize> = self.told_to_leave.iter().copied().filter(may_be_unaware).collect();
         self.told_to_leave = unaware;
         if !self.told_to_leave.is_empty() || self.now() < self.unknown_until_ms {
             return true;
