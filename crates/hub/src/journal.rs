@@ -87,8 +87,17 @@ impl World {
         if is_lasting {
             journal.homes.shares.extend(self.waiting.custody.clone());
         }
-        if !std::mem::replace(&mut journal.homes.are_due, true) {
-            self.after(if is_lasting { HOMES_MS } else { LATER_MS }, World::write_homes);
+        self.write_homes_in(if is_lasting { HOMES_MS } else { LATER_MS });
+    }
+
+    /// Sets a timer for homes, unless one ends by then. Homes that can wait must not delay those
+    /// for which somebody waits.
+    fn write_homes_in(&mut self, delay_ms: u64) {
+        let due_ms = self.clock.now_ms + delay_ms;
+        let Some(journal) = &mut self.people.journal else { return };
+        if journal.homes.due_ms.is_none_or(|earlier_ms| due_ms < earlier_ms) {
+            journal.homes.due_ms = Some(due_ms);
+            self.after(delay_ms, World::write_homes);
         }
     }
 
@@ -113,16 +122,19 @@ impl World {
     fn write_homes(&mut self) {
         let now_ms = self.clock.now_ms;
         let Some(journal) = &mut self.people.journal else { return };
-        journal.homes.are_due = false;
+        if journal.homes.due_ms.is_none_or(|due_ms| now_ms < due_ms) {
+            // An earlier timer has done the work of this one.
+            return;
+        }
+        journal.homes.due_ms = None;
         if now_ms >= journal.homes.later_from_ms {
             journal.homes.later_from_ms = now_ms + LATER_MS;
             journal.homes.noted.append(&mut journal.homes.later);
         }
         journal.homes.may_write = !journal.homes.noted.is_empty();
         if !journal.homes.later.is_empty() {
-            journal.homes.are_due = true;
             let left_ms = journal.homes.later_from_ms.saturating_sub(now_ms);
-            self.after(left_ms, World::write_homes);
+            self.write_homes_in(left_ms);
         }
     }
 

@@ -111,8 +111,8 @@ pub(crate) struct JournalHomes {
     pub(crate) written: BTreeSet<String>,
     /// Shares in the custody of the work that noted homes.
     pub(crate) shares: Vec<Custody>,
-    /// True if a timer is set for homes.
-    pub(crate) are_due: bool,
+    /// The time at which a timer for homes ends first, in milliseconds.
+    pub(crate) due_ms: Option<u64>,
     /// True if homes are to be written now.
     pub(crate) may_write: bool,
 }

@@ -57,6 +57,10 @@ impl Room {
     pub(crate) fn drop_lost(&mut self, world: &mut World) {
         let shown = ShownPresence { is_gone: true, codes: vec![333], ..ShownPresence::default() };
         let lost = std::mem::take(&mut self.lost).sessions;
+        if !lost.is_empty() {
+            // Nobody repeats this if the process dies, and somebody may soon take the nick.
+            world.note_home(self.jid.as_str(), true);
+        }
         let parted: Vec<_> = lost.iter().filter_map(|session| self.take_seat(world, session, &shown)).collect();
         for occupant in &parted {
             self.tell_parted(world, Some(occupant), &shown);
