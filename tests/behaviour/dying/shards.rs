@@ -1,6 +1,6 @@
-//! The journal of a node whose shards hand over to it at different times.
+//! The journal of a node, to which shards and rooms hand over at different times.
 
-use super::{WRITTEN_MS, at, back, enter, ids, kill, nodes};
+use super::{WRITTEN_MS, at, back, enter, ids, kill, nodes, room_there};
 
 /// The room's shard has just handed something over, so its next data lingers; the shard of the
 /// session, which gets the room's message next, could hand over at once.
@@ -27,4 +27,26 @@ fn no_client_gets_anything_whose_cause_the_journal_lacks() {
     kill(&server);
     let (_, handled) = back(&server, &jid, &id, 0, 1);
     assert_eq!(handled, 1, "nothing has to be said again");
+}
+
+/// What a room's messages change may be written a second later, but a change of its occupants may
+/// not: the client waits for its acknowledgement.
+#[test]
+fn an_entry_is_acknowledged_at_once_although_the_room_has_just_had_a_message() {
+    let server = nodes();
+    let mut romeo = at(&server, "romeo", 0, 0, "orchard");
+    let mut juliet = at(&server, "juliet", 2, 2, "balcony");
+    let room = room_there(&server);
+    enter(&mut romeo, &room, "romeo");
+    juliet.enable();
+    server.advance(WRITTEN_MS);
+    romeo.send(&format!("<message type='groupchat' to='{room}'><body>hear</body></message>"));
+    assert_eq!(romeo.bodies(), ["hear"]);
+    juliet.send(&format!("<presence to='{room}/juliet'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+    juliet.all();
+    server.advance(60);
+    juliet.send("<r xmlns='urn:xmpp:sm:3'/>");
+    let got = juliet.all();
+    let handled = got.iter().filter(|got| got.name() == "a").filter_map(|a| a.attr("h")).next_back();
+    assert_eq!(handled, Some("1"));
 }
