@@ -74,14 +74,13 @@ fn the_page_of_mutants_is_up_to_date() {
 /// The seeds that once found faults: these stay mended.
 #[test]
 fn fixed_seeds_break_no_rule() {
-    let statistics = stand_some(0..500, || true, |_| true);
+    let statistics = stand_some(0..500, || true);
     assert_eq!(statistics.runs, 500);
     assert!(statistics.copies > 0, "{statistics}");
 }
 
-/// New seeds of a single process, for [`FRESH_SECONDS`] or as long as `ROOKERY_FRESH_SECONDS` says.
-/// The first seed depends on the sources, so that the same sources are always tried with the same
-/// seeds.
+/// New seeds, for [`FRESH_SECONDS`] or as long as `ROOKERY_FRESH_SECONDS` says. The first seed
+/// depends on the sources, so that the same sources are always tried with the same seeds.
 #[test]
 fn fresh_seeds_break_no_rule() {
     let seconds = std::env::var("ROOKERY_FRESH_SECONDS").unwrap_or_default();
@@ -91,8 +90,7 @@ fn fresh_seeds_break_no_rule() {
     let end = Instant::now() + Duration::from_secs(seconds);
     let told = |text: String| std::io::stderr().write_all(text.as_bytes()).expect("standard error");
     told(format!("fresh seeds from {from}, of {of}, for {seconds} s\n"));
-    // Runs of several nodes still fail too often; the simulator's option `--nodes` runs them.
-    let statistics = stand_some(from..from + SPAN, || Instant::now() < end, |plan| plan.nodes == 1);
+    let statistics = stand_some(from..from + SPAN, || Instant::now() < end);
     told(format!("{} fresh seeds from {from} break no rule\n", statistics.runs));
 }
 
@@ -120,13 +118,9 @@ fn seeds_that_found_faults_break_no_rule() {
     }
 }
 
-fn stand_some(
-    seeds: Range<u64>,
-    goes_on: impl Fn() -> bool + Sync,
-    is_wanted: impl Fn(&RunPlan) -> bool + Sync,
-) -> RunStatistics {
+fn stand_some(seeds: Range<u64>, goes_on: impl Fn() -> bool + Sync) -> RunStatistics {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let SeedResults { failures, statistics, .. } = seeds::run_many(seeds, EVENTS, threads, false, goes_on, is_wanted);
+    let SeedResults { failures, statistics, .. } = seeds::run_many(seeds, EVENTS, threads, false, goes_on, |_| true);
     let failures: Vec<String> = failures.iter().map(ToString::to_string).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     statistics
