@@ -29,8 +29,8 @@ fn no_client_gets_anything_whose_cause_the_journal_lacks() {
     assert_eq!(handled, 1, "nothing has to be said again");
 }
 
-/// What a room's messages change may be written a second later, but a change of its occupants may
-/// not: the client waits for its acknowledgement.
+/// A room's messages may be written a second later, but a change of its occupants may not: the
+/// client waits for its acknowledgement.
 #[test]
 fn an_entry_is_acknowledged_at_once_although_the_room_has_just_had_a_message() {
     let server = nodes();

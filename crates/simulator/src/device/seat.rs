@@ -1,7 +1,7 @@
 //! A device's views of rooms, and what it has asked of them.
 //!
-//! A room replies to an address. So a session also gets the replies for earlier sessions at the same
-//! address, in order and before its own, if the room's node was away for a while.
+//! A room replies to an address. So a session also gets the replies for earlier sessions at the
+//! same address, in order and before its own, if the room's node was away for a while.
 
 use std::collections::BTreeMap;
 
