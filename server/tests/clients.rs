@@ -10,7 +10,8 @@
 //! only installed if that doesn't start them.
 //!
 //! A scenario that can't be run fails, unless `ROOKERY_SKIP` names it: `clients.foreign`,
-//! `clients.federation`, `clients.pages.two_people_chat_in_browsers`, `clients.night`.
+//! `clients.federation`, `clients.pages.two_people_chat_in_browsers`, `clients.night`,
+//! `clients.harm`.
 
 #[macro_use]
 mod clients {
@@ -27,7 +28,7 @@ mod clients {
 use std::path::Path;
 use std::process::Command;
 
-use clients::scenario::{run, run_behind};
+use clients::scenario::{run, run_behind, run_harm};
 
 /// Runs the bot in Java of `examples`, which uses Smack, as the first step of `tests/smack/run.py`.
 #[test]
@@ -48,6 +49,45 @@ fn the_bot_in_java_tells_the_time() {
 #[test]
 fn what_goes_wrong_at_night_is_told_and_survived() {
     clients::scenario::run_night();
+}
+
+mod harm {
+    use super::run_harm;
+
+    #[test]
+    fn nodes_are_killed() {
+        run_harm("kill");
+    }
+
+    #[test]
+    fn nodes_stand_still() {
+        run_harm("stop");
+    }
+
+    #[test]
+    fn nodes_are_restarted() {
+        run_harm("restart");
+    }
+
+    #[test]
+    fn redis_is_killed() {
+        run_harm("redis");
+    }
+
+    #[test]
+    fn the_database_stands_still() {
+        run_harm("database");
+    }
+
+    #[test]
+    fn connections_to_the_database_break() {
+        run_harm("cut");
+    }
+
+    #[test]
+    fn the_home_of_a_room_is_killed() {
+        run_harm("room");
+    }
 }
 
 scenarios! {

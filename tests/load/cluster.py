@@ -74,7 +74,7 @@ url = "{url}"
 [cluster]
 node = "n{number}"
 redis = "redis://127.0.0.1:{redis}"
-lease_seconds = 2
+lease_seconds = {lease}
 """
 ROOM = "hall@conference.localhost"
 # With this exit code, systemd would restart the process.
@@ -104,12 +104,12 @@ class Redis:
 class Node:
     """A process of the cluster, and its supervisor."""
 
-    def __init__(self, number, url, redis, folder, binary=BINARY):
+    def __init__(self, number, url, redis, folder, binary=BINARY, lease=2):
         self.number, self.port, self.folder = number, free_port(), Path(folder, f"n{number}")
         self.binary = binary
         self.folder.mkdir(mode=0o700)
         self.process, self.ended = None, False
-        text = CONFIG.format(port=self.port, url=url, redis=redis.port, number=number)
+        text = CONFIG.format(port=self.port, url=url, redis=redis.port, number=number, lease=lease)
         (self.folder / "rookery.toml").write_text(text)
 
     def command(self, *arguments):
@@ -164,14 +164,15 @@ def is_backend(pid):
 class Cluster:
     SCENARIOS = ["none", "kill", "stop", "restart", "upgrade", "redis", "database", "cut", "slow", "room"]
 
-    def __init__(self, database, nodes, users, scenario):
+    def __init__(self, database, options, scenario):
         self.folder = tempfile.mkdtemp(prefix="rookery-cluster-")
         self.database, self.redis = database, Redis()
         url = database.url(database.database())
         binary = BEFORE if scenario == "upgrade" else BINARY
-        self.nodes = [Node(number + 1, url, self.redis, self.folder, binary) for number in range(nodes)]
+        numbers = range(1, options.nodes + 1)
+        self.nodes = [Node(number, url, self.redis, self.folder, binary, options.lease) for number in numbers]
         try:
-            self.begin(users)
+            self.begin(options.users)
         except BaseException:
             self.remove()
             raise
@@ -255,7 +256,7 @@ def pause(database, seconds):
 
 
 def run(database, server, scenario, options):
-    cluster = SERVERS[server](database, options.nodes, options.users, scenario)
+    cluster = SERVERS[server](database, options, scenario)
     is_over = threading.Event()
 
     def supervise():
@@ -326,6 +327,8 @@ def main():
     parser.add_argument("--other-rate", type=float, default=0, help="presence, published items and reads of archives, a second")
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--every", type=int, default=20)
+    parser.add_argument("--lease", type=int, default=2, help="seconds after which a node that says nothing is silent")
+    parser.add_argument("--most-twice", type=int, default=0, help="messages that may come twice before that counts as a fault")
     parser.add_argument("--out", help="write results as JSON to OUT-SERVER-SCENARIO.json")
     parser.add_argument("--logs", type=int, default=0, help="show this many of the last bytes of each log")
     options = parser.parse_args()
@@ -338,13 +341,17 @@ def main():
                 found = run(database, server, scenario, options)
                 room = (found or {}).get("room") or {"left": 0, "wrong_history": 0}
                 wrong = room["left"] + room["wrong_history"]
-                if found is None or wrong or any(found["messages"][count] for count in ("lost", "doubled", "reordered", "astray")):
+                if found is None or wrong or is_faulty(found["messages"], options.most_twice):
                     failed.append(f"{server}, {scenario}")
                 if found:
                     rows.append([f"{server}, {scenario}", *columns(found)])
     print("\n" + table(HEADS, rows))
     if failed:
         sys.exit(f"failed: {'; '.join(failed)}")
+
+
+def is_faulty(messages, most_twice):
+    return messages["doubled"] > most_twice or any(messages[count] for count in ("lost", "reordered", "astray"))
 
 
 HEADS = ["server, harm", "messages", "acknowledged and lost", "twice", "again, same id", "out of order", "until they arrived: half, 99 %, all, ms"]

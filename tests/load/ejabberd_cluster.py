@@ -101,7 +101,7 @@ class EjabberdNode:
 
 
 class EjabberdCluster:
-    def __init__(self, database, nodes, users, _scenario):
+    def __init__(self, database, options, _scenario):
         self.folder = tempfile.mkdtemp(prefix="rookery-ejabberd-")
         os.chmod(self.folder, 0o755)
         self.database, self.names, self.redis = database, Names(), None
@@ -110,10 +110,10 @@ class EjabberdCluster:
         (stored, server), salt = map(base64ed, keys()), base64ed(SALT)
         database.sql(
             "INSERT INTO users (username, password, serverkey, salt, iterationcount)"
-            f" SELECT 'user' || lpad(account::text, 7, '0'), '{stored}', '{server}', '{salt}', {ITERATIONS} FROM generate_series(0, {users - 1}) AS account; ANALYZE",
+            f" SELECT 'user' || lpad(account::text, 7, '0'), '{stored}', '{server}', '{salt}', {ITERATIONS} FROM generate_series(0, {options.users - 1}) AS account; ANALYZE",
             name,
         )
-        self.nodes = [EjabberdNode(number + 1, database, name, self.names, self.folder) for number in range(nodes)]
+        self.nodes = [EjabberdNode(number + 1, database, name, self.names, self.folder) for number in range(options.nodes)]
         try:
             first = self.nodes[0]
             first.start()

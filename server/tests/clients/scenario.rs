@@ -43,6 +43,24 @@ pub fn run_night() {
     succeeds("clients.night", || on_server("../tests/load/night.py").output().expect("Python"));
 }
 
+/// Lets parts of a cluster of three nodes fail for a minute while people write to each other, as a
+/// scenario of `tests/load/cluster.py`: nothing may be lost, or arrive in another order.
+#[track_caller]
+pub fn run_harm(scenario: &str) {
+    let test = format!("clients.harm.{scenario}");
+    if rookery_needs::skips(&test) {
+        return;
+    }
+    rookery_needs::servers(&[("redis-server", "redis-server"), ("/usr/share/doc/postgresql/copyright", "postgresql")]);
+    succeeds(&test, || {
+        let mut command = on_server("../tests/load/cluster.py");
+        // The usual lease tolerates a busy machine. A paused node may have delivered a message that
+        // its journal lacks, which then comes twice.
+        command.args([scenario, "--nodes", "3", "--users", "30", "--rate", "30", "--seconds", "60"]);
+        command.args(["--lease", "4", "--most-twice", "1"]).output().expect("Python")
+    });
+}
+
 /// Checks that a program succeeds. One that runs out of time is tried once more: real clients run
 /// in real time, which is scarce on a busy machine.
 #[track_caller]
