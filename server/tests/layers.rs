@@ -93,6 +93,8 @@ fn the_protocol_crates_cannot_reach_the_outside() {
                 | "rookery-bench"
                 | "rookery-store"
                 | "rookery-dpm"
+                // It asks the kernel for clocks, to sample this process.
+                | "rookery-profile"
                 // Only tests use it: it starts the programs that they need.
                 | "rookery-needs"
         );
