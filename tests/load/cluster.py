@@ -71,6 +71,7 @@ scram_iterations = 4096
 level = "info"
 [store]
 url = "{url}"
+connections = {connections}
 [cluster]
 node = "n{number}"
 redis = "redis://127.0.0.1:{redis}"
@@ -104,12 +105,12 @@ class Redis:
 class Node:
     """A process of the cluster, and its supervisor."""
 
-    def __init__(self, number, url, redis, folder, binary=BINARY, lease=2):
+    def __init__(self, number, url, redis, folder, binary=BINARY, lease=2, connections=8):
         self.number, self.port, self.folder = number, free_port(), Path(folder, f"n{number}")
         self.binary = binary
         self.folder.mkdir(mode=0o700)
         self.process, self.ended = None, False
-        text = CONFIG.format(port=self.port, url=url, redis=redis.port, number=number, lease=lease)
+        text = CONFIG.format(port=self.port, url=url, redis=redis.port, number=number, lease=lease, connections=connections)
         (self.folder / "rookery.toml").write_text(text)
 
     def command(self, *arguments):
@@ -169,8 +170,9 @@ class Cluster:
         self.database, self.redis = database, Redis()
         url = database.url(database.database())
         binary = BEFORE if scenario == "upgrade" else BINARY
-        numbers = range(1, options.nodes + 1)
-        self.nodes = [Node(number, url, self.redis, self.folder, binary, options.lease) for number in numbers]
+        # PostgreSQL allows a hundred connections by default.
+        terms = options.lease, min(8, 50 // options.nodes)
+        self.nodes = [Node(number, url, self.redis, self.folder, binary, *terms) for number in range(1, options.nodes + 1)]
         try:
             self.begin(options.users)
         except BaseException:

@@ -58,7 +58,7 @@ class Nodes:
         for node in self.nodes:
             file = node.folder / "rookery.toml"
             # PostgreSQL allows a hundred connections by default.
-            text = file.read_text().replace("[store]\n", "[store]\nconnections = 4\n").replace('level = "info"', f'level = "{level}"')
+            text = file.read_text().replace("connections = 8\n", "connections = 4\n").replace('level = "info"', f'level = "{level}"')
             file.write_text(text if archive else text + "[modules.archive]\nenabled = false\n")
         self.people = people
 
