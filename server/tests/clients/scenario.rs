@@ -44,7 +44,8 @@ pub fn run_night() {
 }
 
 /// Lets parts of a cluster of three nodes fail for a minute while people write to each other, as a
-/// scenario of `tests/load/cluster.py`: nothing may be lost, or arrive in another order.
+/// scenario of `tests/load/cluster.py`: nothing may be lost, and in one of two tries nothing may
+/// come in another order, or twice with another id.
 #[track_caller]
 pub fn run_harm(scenario: &str) {
     let test = format!("clients.harm.{scenario}");
@@ -77,7 +78,8 @@ fn output_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The exit code of `tests/clients/run.py` for a timeout, `EX_TEMPFAIL` of sysexits.h.
+/// The exit code of `tests/clients/run.py` for a timeout, and of `tests/load/cluster.py` if
+/// messages only came twice or out of order: `EX_TEMPFAIL` of sysexits.h.
 const OUT_OF_TIME: i32 = 75;
 
 /// Returns the programs that a scenario uses, each with its Debian package.
