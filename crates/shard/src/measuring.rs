@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use rookery_base::count_of;
 use rookery_hub::mail::Parcel;
 use rookery_hub::{Errand, Module, World};
 use rookery_observe::{Since, Slow, slow};
@@ -86,16 +87,17 @@ impl<D: Driver> Shard<D> {
     #[cold]
     fn words_of(&self, work: &TickWork) -> (String, String, String) {
         let counters = &self.world.counters;
+        let of = |count: u64, thing| (count > 0).then(|| count_of(count, thing));
+        let copies = self.world.outboxes.pushed_total() - work.copies;
         let done = [
-            ("messages", counters.messages_in - work.messages),
-            ("presence", counters.presence_in - work.presence),
-            ("requests", counters.iqs_in - work.iqs),
-            ("copies", self.world.outboxes.pushed_total() - work.copies),
-            ("connections with input", work.ready as u64),
-            ("letters", work.envelopes as u64),
+            of(counters.messages_in - work.messages, "message"),
+            of(counters.presence_in - work.presence, "presence stanza"),
+            of(counters.iqs_in - work.iqs, "request"),
+            (copies > 0).then(|| if copies == 1 { "1 copy".to_owned() } else { format!("{copies} copies") }),
+            (work.ready > 0).then(|| format!("{} with input", count_of(work.ready as u64, "connection"))),
+            of(work.envelopes as u64, "letter"),
         ];
-        let done: Vec<_> =
-            done.iter().filter(|(_, count)| *count > 0).map(|(of, count)| format!("{count} {of}")).collect();
+        let done: Vec<_> = done.into_iter().flatten().collect();
         let what =
             if done.is_empty() { "nothing from outside: timers, answers of the store".into() } else { done.join(", ") };
         (what, format!("shard {}", self.index()), "clients of this shard had to wait for it".into())

@@ -10,7 +10,7 @@ use clap::Args;
 use rookery_xml::Stanza;
 
 use crate::engine::{LoadCount, LoadCrew, LoadWorker, WorkerLoad};
-use crate::scenario::{Arrivals, ServerPlace, Wave};
+use crate::scenario::{Arrivals, ServerPlace, Tls, Wave};
 use crate::{BenchOutcome, chat};
 
 /// The accounts to create.
@@ -80,7 +80,11 @@ impl Register {
         }
         let reasons: Vec<String> = crew.reasons().into_keys().take(3).collect();
         let hint = "a server without registration (XEP-0077) needs another way: rookery bench register --csv FILE";
-        Err(format!("{}\n{hint}", reasons.join("; ")).into())
+        let encryption = match self.place.tls {
+            Tls::None => "\na server that wants encryption first needs --tls starttls",
+            _ => "",
+        };
+        Err(format!("{}\n{hint}{encryption}", reasons.join("; ")).into())
     }
 }
 

@@ -38,6 +38,7 @@ use super::transactions::{Savepoints, Transactions};
 use super::trouble::Trouble;
 use crate::StoreError;
 use attempts::Attempts;
+use rookery_base::count_of;
 use rookery_observe::{Slow, WaitParts, slow};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -368,7 +369,7 @@ impl<C: Transactions> Worker<C> {
             .for_each(|it| it.add_commit(lasted));
         slow().note(Slow::Commit, lasted, || {
             let engine = self.connection.dialect().name();
-            let what = format!("{} operations, {engine}", batch.untold.len());
+            let what = format!("{}, {engine}", count_of(batch.untold.len() as u64, "operation"));
             (what, format!("connection {}", self.lane), "the disk, or the database, was slow to store them".into())
         });
         match outcome {

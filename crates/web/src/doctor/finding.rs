@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use rookery_base::count_of;
 use rookery_shard::{LoginCensus, ShardCensus};
 
 use crate::comparison::ChangedKey;
@@ -179,12 +180,14 @@ pub(crate) fn refusals(census: &ShardCensus, recent: u64) -> DoctorFinding {
         }
         (0, recent) => {
             let what = format!(
-                "The database has refused {recent} operations in the last ten minutes, {errors} since the start."
+                "The database has refused {} in the last ten minutes, {errors} since the start.",
+                count_of(recent, "operation")
             );
             DoctorFinding::wrong(Grade::Warning, STORE, what, why, remedy).of(DoctorFact::Refused(recent))
         }
         (lost, _) => {
-            let what = format!("{lost} messages are missing from archives since the start.");
+            let is = if lost == 1 { "is" } else { "are" };
+            let what = format!("{} {is} missing from archives since the start.", count_of(lost, "message"));
             DoctorFinding::wrong(Grade::Urgent, STORE, what, why, remedy).of(DoctorFact::Missing(lost))
         }
     }

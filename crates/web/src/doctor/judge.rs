@@ -535,7 +535,7 @@ mod tests {
                 |facts| facts.recent = vec![WebSample { refused: 3, ..WebSample::default() }; 2],
                 "has refused 6 operations in the last ten minutes",
             ),
-            (|facts| facts.census.counters.archive_lost = 1, "1 messages are missing from archives since the start"),
+            (|facts| facts.census.counters.archive_lost = 1, "1 message is missing from archives since the start"),
             (|facts| facts.restart = vec![ChangedKey("shards".into())], "shards has changed: restart"),
             (
                 |facts| {
