@@ -102,8 +102,9 @@ impl World {
         }
         let to = stanza.to();
         let prepared = to.as_deref().map(prepare).transpose();
+        let to = prepared.as_ref().map(|prepared| prepared.as_ref().map(Prepared::as_ref));
         if self.is_tracing() {
-            let to = prepared.as_ref().ok().and_then(Option::as_ref).map(Prepared::as_ref);
+            let to = to.ok().flatten();
             let text = to.map_or(&[][..], |to| to.as_str().as_bytes());
             if self.may_be_traced(text, address.as_str().as_bytes()) {
                 self.sight_received(address, stanza, to);
@@ -117,8 +118,7 @@ impl World {
         let Some(type_) = StanzaType::of(stanza.kind(), stanza.raw_type().map(|raw| raw.bytes)) else {
             return self.refuse(link, stanza, Condition::BadRequest.into());
         };
-        let Ok(prepared) = prepared else { return self.refuse(link, stanza, Condition::JidMalformed.into()) };
-        let to = prepared.as_ref().map(|prepared| prepared.as_ref());
+        let Ok(to) = to else { return self.refuse(link, stanza, Condition::JidMalformed.into()) };
         match stanza.kind() {
             Kind::Presence => self.presence_from(link, stanza, type_, to),
             Kind::Iq => self.iq_from(link, stanza, type_, to),
