@@ -58,7 +58,8 @@
 //!   which they are counted; [`timer`]: waiting for a time; `waiting`: everything that waits;
 //!   [`session`], [`names`]: the data, `whole`: its invariants; `census`: the counts of it.
 //! * [`trace`]: the way of stanzas, as shown to an operator; `sight`: the reports from the places
-//!   on it. `tally`: the share of each module in the work, while somebody watches.
+//!   on it. `tally`: each module's share in the work and the stanzas that sessions
+//!   send, while somebody watches.
 //!
 //! Files import what lies below them: first plain data, then the world, then its actions (`impl
 //! World` in the file of the topic). Only the world and those of its fields that take the world
