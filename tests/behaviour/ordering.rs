@@ -58,6 +58,32 @@ fn nothing_overtakes_what_waits_for_the_store() {
     romeo.expect_message("juliet@example.org/balcony", "3");
 }
 
+/// A session begins when everything is handled that an older one of its full JID has sent (RFC 6120
+/// §7.7.2.2). Otherwise the older one's presence would count as the newest.
+#[test]
+fn a_session_begins_behind_the_older_one_of_its_resource() {
+    let (server, held) = slow(2);
+    let mut friend = server.online("juliet/friend");
+    let mut older = server.online("juliet/balcony");
+    friend.all();
+    held.set_flowing(false);
+    older.send(ROSTER_SET);
+    older.send("<presence><status>older</status></presence>");
+    older.wire.peer.shutdown();
+    server.settle();
+    held.set_flowing(true);
+    let mut newer = server.connect();
+    newer.log_in(&server.account("juliet"), Security::Plain);
+    newer.send("<iq type='set' id='bind'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>balcony</resource></bind></iq>");
+    newer.expect_nothing();
+    assert_eq!(held.release_all(), 1, "only the older session waits for the store");
+    assert!(newer.all().iter().any(|heard| heard.attr("id") == Some("bind") && heard.attr("type") == Some("result")));
+    newer.send("<presence><status>newer</status></presence>");
+    let shown = friend.all().into_iter().filter(|heard| heard.attr("from") == Some("juliet@example.org/balcony"));
+    let shown: Vec<_> = shown.map(|heard| heard.child_text("status", ns::CLIENT).unwrap_or_default()).collect();
+    assert_eq!(shown, ["older", "", "newer"]);
+}
+
 /// A backlog is bounded: reading stops when it is long, and continues when it is short again.
 /// Nothing is lost.
 #[test]

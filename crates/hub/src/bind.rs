@@ -9,11 +9,12 @@ use rookery_stream::error::StreamError;
 use rookery_xml::Kind;
 use tracing::warn;
 
+use crate::custody::Custody;
 pub use crate::event::BindError;
 use crate::event::Event;
 use crate::parts::User;
 use crate::passage::Notes;
-use crate::session::{RosterInterest, Session, SessionContact, SessionRef};
+use crate::session::{RosterInterest, Session, SessionBacklog, SessionContact, SessionRef};
 use crate::settings::Conflict;
 use crate::trace::Step;
 use crate::{World, delay};
@@ -49,8 +50,32 @@ impl World {
         if is_first {
             self.load_documents(session, account.as_ref());
         }
-        let contacts = self.stores.rosters.contacts(account.bare());
+        self.bind_behind_older(session, address);
+    }
+
+    /// Binds a new session when no older one of its full JID has stanzas left to handle: others
+    /// would take these for the newer one's, and their presence for the newest.
+    fn bind_behind_older(&mut self, session: SessionRef, address: Jid) {
+        if let Some(backlog) = self.older_backlog(session.link, &address) {
+            let (custody, settled) = Custody::apart();
+            backlog.successors.push(custody);
+            return self.wait_in_order(session, settled, move |world, _| world.bind_behind_older(session, address));
+        }
+        let contacts = self.stores.rosters.contacts(address.bare());
         self.wait_in_order(session, contacts, move |world, contacts| world.bound(session, address, contacts));
+    }
+
+    /// Returns the stanzas that wait in a session with this full JID that is older than that of the
+    /// link. It may have lost its connection. `None` if none wait.
+    fn older_backlog(&mut self, newer: Link, address: &Jid) -> Option<&mut SessionBacklog> {
+        let user = self.people.users.get(self.session_at(newer)?.user as usize)?;
+        let has_stanzas = |session: &Session| session.rare.as_ref().is_some_and(|rare| !rare.backlog.queue.is_empty());
+        // They are in the order of their beginnings.
+        let mut older = user.links.iter().copied().take_while(|&link| link != newer);
+        let found = older.find(|&link| {
+            self.outboxes.address(link) == Some(address) && self.session_at(link).is_some_and(has_stanzas)
+        });
+        Some(&mut self.at_mut(found?)?.rare().backlog)
     }
 
     /// Sets the language of a session's stanzas that name none: its stream's `xml:lang` (RFC 6120
@@ -253,6 +278,7 @@ impl World {
         if let Some(rare) = &mut found.rare {
             let paused = !rare.backlog.throttled && std::mem::take(&mut rare.backlog.paused);
             rare.backlog.queue = VecDeque::new();
+            rare.backlog.successors = Vec::new();
             if !rare.is_needed() {
                 found.rare = None;
             }
