@@ -293,7 +293,13 @@ impl World {
     /// Returns whether the data at the home of a text, which this is, has yet to arrive from
     /// another node, or its sessions have yet to continue.
     pub fn is_awaited(&self, text: &str) -> bool {
-        self.is_expected(text) || self.people.moves.is_some() && self.is_returning(self.hash(text), text)
+        self.is_expected(text) || self.is_returning(self.hash(text), text)
+    }
+
+    /// Returns whether anything at the homes here has yet to arrive from another node, or has to
+    /// wait for sessions that have yet to continue.
+    pub(crate) fn may_be_awaited(&self) -> bool {
+        self.people.moves.is_some() || !self.people.returning.sessions.is_empty()
     }
 
     /// Returns whether the data at the home of a text, which this is, has yet to arrive from

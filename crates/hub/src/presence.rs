@@ -266,7 +266,7 @@ impl World {
     /// Replies to the probe of a resource for many accounts together (§4.3.2): for those online
     /// without delay, for those offline from the store.
     pub(crate) fn answer_probes(&mut self, from: &Jid, to: &Addresses) {
-        if self.people.moves.is_some() {
+        if self.may_be_awaited() {
             let others = |to| Mail::Probe { from: from.clone(), to };
             if let Some(here) = self.sift(to, (0, true), others) {
                 return self.answer_probes_here(from, &here);

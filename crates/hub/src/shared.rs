@@ -226,10 +226,7 @@ impl World {
     /// others. Members who are offline have no presence: the store isn't asked.
     pub(crate) fn answer_shared_probes(&mut self, from: &Jid, to: &Addresses) {
         let others = |to| Mail::Memo(Box::new(ProbeMembers { from: from.clone(), to: Arc::new(to) }));
-        let here = match self.people.moves {
-            Some(_) => self.sift(to, (0, true), others),
-            None => None,
-        };
+        let here = if self.may_be_awaited() { self.sift(to, (0, true), others) } else { None };
         let to = here.as_ref().unwrap_or(to);
         let asker = self.hash(from.bare_str());
         let mut packets = Vec::new();

@@ -24,6 +24,12 @@ fn unavailable_addresses(heard: &[Element]) -> Vec<String> {
     gone.filter_map(|found| Some(found.attr("from")?.to_owned())).collect()
 }
 
+/// Returns the addresses in available presence.
+fn available_addresses(heard: &[Element]) -> Vec<String> {
+    let there = heard.iter().filter(|found| found.name() == "presence" && found.attr("type").is_none());
+    there.filter_map(|found| Some(found.attr("from")?.to_owned())).collect()
+}
+
 /// Logs in once more, and returns the messages that have waited.
 fn waiting_for(client: &Client, resource: &str) -> Vec<String> {
     let mut again = client.again();
@@ -93,6 +99,31 @@ fn a_store_that_is_away_for_a_while_costs_nobody_a_session() {
     assert_eq!(unavailable_addresses(&juliet.all()), [""; 0]);
     write(&mut juliet, "romeo@example.org", "here?");
     assert_eq!(romeo.bodies(), ["here?"], "it takes messages to the bare JID");
+}
+
+/// A session that begins while others wait for the store sees them as soon as they are available
+/// again, and is seen by those of its own account. Nobody else is told that they are.
+#[test]
+fn a_session_that_begins_meanwhile_sees_those_that_continue() {
+    let (server, held) = with_held(2);
+    let [mut juliet, mut romeo] = ["juliet/balcony", "romeo/orchard"].map(|name| server.online(name));
+    befriend(&mut juliet, &mut romeo);
+    let ids = [juliet.enable(), romeo.enable()];
+    let _ = [&mut juliet, &mut romeo].map(Client::all);
+    assert!(!server.hand_over_early(AWAY_MS, || held.set_flowing(false)));
+    held.set_flowing(true);
+    let mut late = juliet.again();
+    late.bind("late");
+    late.send("<presence/>");
+    assert_eq!(available_addresses(&late.all()), [late.full()]);
+    assert!(held.release_all() > 0, "the others wait for the store");
+    let mut seen = available_addresses(&late.all());
+    seen.sort_unstable();
+    assert_eq!(seen, [juliet.full(), romeo.full()]);
+    let (mut juliet, _) = back(&juliet, &ids[0], 0);
+    assert_eq!(available_addresses(&juliet.all()), [late.full()]);
+    let (mut romeo, _) = back(&romeo, &ids[1], 0);
+    assert_eq!(available_addresses(&romeo.all()), [late.full()]);
 }
 
 /// Makes one question fail that the server asks the store at its start, in a restart for each of
