@@ -55,6 +55,13 @@ pub struct Book {
     /// are gone, and the contact's answer to the second is ignored (RFC 6121 §3.1.6, Appendix A.3.3
     /// and A.3.4).
     pub asked_again: BTreeSet<(usize, usize)>,
+    /// The pairs of an account that has ever requested a subscription, and the contact; true if it
+    /// has done so several times. A refusal by the contact may be of a request that was withdrawn,
+    /// and cross the next one, with the same effect as above.
+    pub requests: BTreeMap<(usize, usize), bool>,
+    /// The pairs of an account and a contact to whom it has ever refused a subscription, or whom it
+    /// has removed from its roster.
+    pub refusals: BTreeSet<(usize, usize)>,
     /// The stays of sessions in rooms, with the messages that each of them got, in order.
     pub stays: Vec<Stay>,
     /// The pairs of an account and another account that it has ever tried to block.
@@ -275,6 +282,8 @@ impl Book {
             allowed: BTreeSet::new(),
             asking: BTreeSet::new(),
             asks: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            refusals: BTreeSet::new(),
             seen: BTreeSet::new(),
             asked_again: BTreeSet::new(),
             stays: Vec::new(),
@@ -552,6 +561,13 @@ impl Book {
             let text = format!("session {session} got a request of session {by} behind message {last:?}");
             self.break_rule(format!("{text}, which was sent behind it (RFC 6120 §10.1)"));
         }
+    }
+
+    /// Returns whether a refusal by the contact may have crossed a subscription request, after
+    /// which the two sides differ.
+    pub fn may_be_crossed(&self, account: usize, contact: usize) -> bool {
+        let has_asked_twice = self.requests.get(&(account, contact)).is_some_and(|is_again| *is_again);
+        self.asked_again.contains(&(account, contact)) || has_asked_twice && self.refusals.contains(&(contact, account))
     }
 
     /// Returns whether a session is the first one of its account.

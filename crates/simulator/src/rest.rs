@@ -131,7 +131,7 @@ fn rosters(run: &mut SimulatedRun) {
         let is_seen = matches!(other, "from" | "both");
         let blockers = &run.book.blockers;
         let is_blocked = blockers.contains(&(user, contact)) || blockers.contains(&(contact, user));
-        let may_be_refused = !sees && run.book.asked_again.contains(&(user, contact));
+        let may_be_refused = !sees && run.book.may_be_crossed(user, contact);
         if sees != is_seen && !is_blocked && !may_be_refused {
             let subscription = &entry.subscription;
             let text = format!("u{user} has u{contact} as {subscription:?}, u{contact} has u{user} as {other:?}");
@@ -174,7 +174,7 @@ fn presences(run: &mut SimulatedRun) {
             // If a process dies, perhaps only one side was told.
             let is_shown = entries.get(&(contact, user)).map(|entry| &*entry.subscription);
             let is_shown = user == contact || matches!(is_shown, Some("from" | "both"));
-            let may_differ = run.book.deaths > 0 || run.book.asked_again.contains(&(user, contact));
+            let may_differ = run.book.deaths > 0 || run.book.may_be_crossed(user, contact);
             if may_differ && sees != is_shown {
                 continue;
             }

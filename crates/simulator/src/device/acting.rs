@@ -61,6 +61,7 @@ impl UserDevice {
                     // Another session may have requested it, while this roster doesn't show that
                     // yet.
                     let pair = (self.plan.account, account);
+                    book.requests.entry(pair).and_modify(|is_again| *is_again = true).or_insert(false);
                     let is_open = !book.asking.insert(pair) || book.asks.get(&pair).is_some_and(|(_, asks)| *asks);
                     // A client that once saw the contact may not know yet that its subscription is
                     // over.
@@ -68,8 +69,10 @@ impl UserDevice {
                         book.asked_again.insert(pair);
                     }
                 }
-                if kind == "subscribed" {
-                    book.allowed.insert((self.plan.account, account));
+                match kind {
+                    "subscribed" => _ = book.allowed.insert((self.plan.account, account)),
+                    "unsubscribed" => _ = book.refusals.insert((self.plan.account, account)),
+                    _ => {}
                 }
                 // The status names the message that comes after the request.
                 let status = self.session.filter(|_| kind == "subscribe");
@@ -82,6 +85,7 @@ impl UserDevice {
                 self.ask("item", "set", None, &format!("<query xmlns='jabber:iq:roster'>{item}</query>"), book);
             }
             SimulatedEventKind::RosterRemove => {
+                book.refusals.insert((self.plan.account, account));
                 let item = format!("<item jid='{}' subscription='remove'/>", bare(account));
                 self.ask("item", "set", None, &format!("<query xmlns='jabber:iq:roster'>{item}</query>"), book);
             }
