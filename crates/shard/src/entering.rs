@@ -49,15 +49,11 @@ impl<D: Driver> Shard<D> {
 
     /// Takes a connection that was begun elsewhere.
     pub(crate) fn take_handed(&mut self, handed: Handed<D::Socket>) {
-        let Handed { socket, peer, tls, mut input, is_encrypted_by_proxy, is_local, transport } = handed;
+        let Handed { socket, peer, tls, bindings, mut input, is_encrypted_by_proxy, is_local, transport } = handed;
         if !self.may_enter(peer) {
             return;
         }
         let secure = tls.is_some() || is_encrypted_by_proxy;
-        // A script in a browser doesn't see the TLS channel and so can't bind to it, and libraries
-        // for browsers fail if that is offered.
-        let bindings =
-            tls.as_ref().filter(|_| transport == Transport::Tcp).map(ServerTls::bindings).unwrap_or_default();
         // TLS is established, or won't be: a WebSocket has no STARTTLS (RFC 7395 §3.9).
         let facts =
             Facts { secure, tls_available: false, bindings, transport, ..self.facts_without_tls(peer, is_local) };

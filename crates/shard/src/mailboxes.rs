@@ -16,6 +16,7 @@ use rookery_hub::mail::Parcel;
 use rookery_hub::{Card, Custody, JournalBatch, JournalFields, JournalLookup, ReturnedMail};
 use rookery_hub::{Network, Settings};
 use rookery_observe::Since;
+use rookery_sasl::ChannelBindings;
 use rookery_stream::bosh::{AnswerCondition, BoshAnswer, BoshBody, Terms, Waiter, Whose};
 use rookery_stream::c2s::Policy;
 use rookery_stream::tls::{ServerTls, TlsSettings};
@@ -178,6 +179,8 @@ pub struct Handed<S> {
     pub peer: SocketAddr,
     /// TLS, established.
     pub tls: Option<ServerTls>,
+    /// The channel bindings of TLS, wherever it ends; none if the client can't know them.
+    pub bindings: ChannelBindings,
     /// Input that came in after the handshakes, decrypted.
     pub input: Vec<u8>,
     /// True if a trusted proxy encrypts the way between the client and itself.

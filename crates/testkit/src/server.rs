@@ -16,7 +16,7 @@ use rookery_hub::{Errand, World};
 use rookery_jid::Jid;
 use rookery_observe::Since;
 use rookery_operations::process::Wish;
-use rookery_sasl::Credentials;
+use rookery_sasl::{ChannelBindings, Credentials};
 use rookery_shard::{BoshRequest, Envelope, Handed, Port, Posted, Shard};
 use rookery_store::{StoreError, Stores};
 use rookery_stream::bosh::{AnswerCondition, BoshAnswer, BoshBody};
@@ -145,7 +145,27 @@ impl Server {
         self.hand_websocket(shard, true)
     }
 
-    fn hand_websocket(&self, shard: usize, is_encrypted_by_proxy: bool) -> Client {
+    /// Returns a connection of a client at a certain shard, on which TLS is established and these
+    /// are the channel bindings. Its bytes aren't encrypted, so that they depend on the seed alone.
+    pub fn connect_secured(&self, shard: usize, bindings: ChannelBindings) -> Client {
+        Client::new(self, self.hand_connection(shard, Transport::Tcp, true, bindings))
+    }
+
+    fn hand_websocket(&self, shard: usize, is_encrypted: bool) -> Client {
+        let end = self.hand_connection(shard, Transport::WebSocket, is_encrypted, ChannelBindings::default());
+        let mut client = Client::new(self, end);
+        client.wire.transport = Transport::WebSocket;
+        client
+    }
+
+    /// Gives a shard a new connection as the web front does, after TLS if it is encrypted.
+    fn hand_connection(
+        &self,
+        shard: usize,
+        transport: Transport,
+        is_encrypted_by_proxy: bool,
+        bindings: ChannelBindings,
+    ) -> PeerEnd {
         let mut running = self.0.borrow_mut();
         running.next_port += 1;
         let peer = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), running.next_port);
@@ -154,16 +174,14 @@ impl Server {
             socket,
             peer,
             tls: None,
+            bindings,
             input: Vec::new(),
             is_encrypted_by_proxy,
             is_local: true,
-            transport: Transport::WebSocket,
+            transport,
         };
         running.nodes.send(shard, Envelope::Handed(Box::new(handed)));
-        drop(running);
-        let mut client = Client::new(self, end);
-        client.wire.transport = Transport::WebSocket;
-        client
+        end
     }
 
     /// Returns a session as [`Server::login`] does, over a WebSocket that begins at a shard other

@@ -14,6 +14,7 @@ use rookery_base::Transport;
 use rookery_base::lock::lock;
 use rookery_observe::Since;
 use rookery_shard::Handed;
+use rookery_stream::tls::ServerTls;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -188,6 +189,7 @@ fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &WebShared) -> io::Re
     shared.door.hand_over(Handed {
         socket: socket.into(),
         peer,
+        bindings: tls.as_ref().map(ServerTls::bindings).unwrap_or_default(),
         tls,
         input,
         is_encrypted_by_proxy: false,

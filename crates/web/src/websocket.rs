@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Request, Response, StatusCode, Version};
 use rookery_base::Transport;
+use rookery_sasl::ChannelBindings;
 use rookery_shard::Handed;
 use sha1::{Digest, Sha1};
 
@@ -58,6 +59,9 @@ pub(crate) fn give(conduit: Conduit, origin: Origin, site: PageSite, shared: &We
         socket: socket.into(),
         peer: origin.address,
         tls,
+        // A script in a browser doesn't see the TLS channel and so can't bind to it, and libraries
+        // for browsers fail if that is offered.
+        bindings: ChannelBindings::default(),
         input,
         is_encrypted_by_proxy: origin.by_proxy,
         is_local: origin.way.is_known() && site == PageSite::Own,
