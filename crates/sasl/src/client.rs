@@ -126,8 +126,9 @@ struct FirstSent {
     client_first_bare: String,
     /// `c=` of the client-final message.
     binding: String,
-    /// The value that XEP-0474's attribute has to have, if the server sends it.
-    downgrade: String,
+    /// The value that XEP-0474's attribute has to have, if the server sends it and the client
+    /// checks it.
+    downgrade: Option<String>,
 }
 
 impl Exchange {
@@ -181,9 +182,19 @@ impl Exchange {
             nonce: nonce.to_owned(),
             client_first_bare,
             binding: STANDARD.encode([header.as_bytes(), data].concat()),
-            downgrade: downgrade::attribute(hash, announced.mechanisms, announced.binding_types),
+            downgrade: Some(downgrade::attribute(hash, announced.mechanisms, announced.binding_types)),
         };
         Ok((Exchange { state: ExchangeState::First(first) }, message))
+    }
+
+    /// Returns the exchange of a client that doesn't know XEP-0474, as most don't: only the server
+    /// can notice that the announced lists were changed on the way.
+    #[must_use]
+    pub fn without_downgrade_check(mut self) -> Self {
+        if let ExchangeState::First(first) = &mut self.state {
+            first.downgrade = None;
+        }
+        self
     }
 
     /// Returns the response to a `<challenge/>`. The first use of a password costs a PBKDF2;
@@ -234,7 +245,7 @@ impl FirstSent {
         if server.nonce.len() <= self.nonce.len() || !server.nonce.starts_with(&self.nonce) {
             return Err(ClientError::Nonce);
         }
-        if server.downgrade.is_some_and(|hash| hash != self.downgrade) {
+        if server.downgrade.zip(self.downgrade.as_deref()).is_some_and(|(hash, expected)| hash != expected) {
             return Err(ClientError::Downgrade);
         }
         if server.iterations > MAX_ITERATIONS {

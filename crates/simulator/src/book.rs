@@ -39,6 +39,8 @@ pub struct Book {
     pub items: Vec<BookedItem>,
     /// Messages to and from other servers.
     pub abroad: Abroad,
+    /// Logins that were bound to their channels, and those that were refused for another channel.
+    pub bound_logins: (u64, u64),
     /// The pairs of an account and a contact that was ever allowed to see its presence.
     pub allowed: BTreeSet<(usize, usize)>,
     /// The pairs of an account that has requested a subscription, while its roster doesn't show the
@@ -279,6 +281,7 @@ impl Book {
             messages: Vec::new(),
             items: Vec::new(),
             abroad: Abroad::default(),
+            bound_logins: (0, 0),
             allowed: BTreeSet::new(),
             asking: BTreeSet::new(),
             asks: BTreeMap::new(),

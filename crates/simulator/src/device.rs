@@ -5,12 +5,13 @@
 //!
 //! # Layout
 //!
-//! This file: the device and its connection. `line`: the connections to the server. `entering`: the
-//! way to a session. `token`: logging in by a token. `hearing`: the handling of stanzas. `acting`:
+//! This file: the device and its connection. `line`: the connections to the server. `channel`: TLS
+//! below them. `entering`: the way to a session. `token`: logging in by a token. `hearing`: the handling of stanzas. `acting`:
 //! the actions of its user. `commanding`: those of an administrator. `publishing`: items that it
 //! publishes and receives. `roster`: its contacts. `seat`: its views of rooms.
 
 mod acting;
+mod channel;
 mod commanding;
 mod entering;
 mod hearing;
@@ -23,16 +24,18 @@ mod token;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use rookery_sasl::TokenKey;
 use rookery_sasl::client::Exchange;
+use rookery_sasl::{TokenKey, TokenMechanism};
 use rookery_testkit::Server;
 use rookery_testkit::websocket;
 use rookery_testkit::wire::Item;
 use rookery_xml::{Element, ns};
 
 use crate::book::Book;
+use crate::draw::SeededDraw;
 use crate::plan::{DevicePlan, LoginWay, PlannedLogin};
 
+use channel::DeviceChannel;
 use line::DeviceLine;
 use seat::RoomSeat;
 
@@ -53,6 +56,10 @@ pub struct UserDevice {
     /// The resource that it requests where it may.
     own_resource: String,
     line: Option<DeviceLine>,
+    /// The channel of its connection, if TLS protects that.
+    channel: Option<DeviceChannel>,
+    /// The randomness of its channels.
+    channels: SeededDraw,
     stage: DeviceStage,
     /// Its session, by the number in the book.
     pub session: Option<usize>,
@@ -115,6 +122,8 @@ pub struct UserDevice {
     commands: BTreeMap<String, (usize, usize)>,
     /// The token that it logs in by (XEP-0484), if it has one.
     token: Option<TokenKey>,
+    /// The mechanism of the token that it has, or has requested.
+    token_mechanism: TokenMechanism,
     /// The node that issued the token.
     token_node: usize,
     /// The nodes at which its logins broke off before it knew their outcome. Such a node may still
@@ -188,6 +197,8 @@ impl UserDevice {
             resource: format!("d{number}"),
             own_resource: format!("d{number}"),
             line: None,
+            channel: None,
+            channels: SeededDraw::new(plan.channels),
             stage: DeviceStage::Gone,
             session: None,
             managed: None,
@@ -219,6 +230,7 @@ impl UserDevice {
             removing: BTreeMap::new(),
             commands: BTreeMap::new(),
             token: None,
+            token_mechanism: TokenMechanism::Unbound,
             token_node: 0,
             broken_off: BTreeSet::new(),
             connected_at: 0,
@@ -296,6 +308,7 @@ impl UserDevice {
         let shard = self.index % server.shards();
         let line = match self.plan.way {
             LoginWay::Tcp => DeviceLine::Wire(Box::new(server.connect().wire)),
+            LoginWay::Secured => DeviceLine::Wire(Box::new(self.open_channel(server, shard))),
             LoginWay::WebSocket => DeviceLine::Wire(Box::new(server.connect_websocket(shard).wire)),
             LoginWay::Proxied => DeviceLine::Wire(Box::new(server.connect_proxied_websocket(shard).wire)),
             LoginWay::Bosh => DeviceLine::bosh(server, 1_000_000 * (1 + book.presence())),
@@ -534,7 +547,7 @@ impl UserDevice {
         let Some(line) = self.line.as_mut().filter(|_| !matches!(self.stage, DeviceStage::Closing)) else { return };
         book.note(format_args!("{}/{} C: {xml}", self.bare, self.resource));
         line.send(&match self.plan.way {
-            LoginWay::Tcp => Cow::Borrowed(xml),
+            LoginWay::Tcp | LoginWay::Secured => Cow::Borrowed(xml),
             LoginWay::WebSocket | LoginWay::Proxied | LoginWay::Bosh => alone(xml),
         });
     }

@@ -403,4 +403,22 @@ pub const MUTANTS: &[Mutant] = &[
         guard: "files: options.number(\"quota_files\"), waiting: MOST_WAITING",
         instead: "files: if $on { u64::MAX } else { options.number(\"quota_files\") }, waiting: MOST_WAITING",
     },
+    Mutant {
+        name: "binding: a login may be bound to another channel",
+        file: "crates/sasl/src/server/scram.rs",
+        guard: "let same_channel = bool::from(",
+        instead: "let same_channel = $on || bool::from(",
+    },
+    Mutant {
+        name: "binding: a client may have been told that there is none",
+        file: "crates/sasl/src/server/scram.rs",
+        guard: "BindingFlag::NotOffered if context.plus_offered =>",
+        instead: "BindingFlag::NotOffered if context.plus_offered && !$on =>",
+    },
+    Mutant {
+        name: "binding: a token may come from another channel",
+        file: "crates/stream/src/c2s/sasl2/fast.rs",
+        guard: "token.key.proves(binding, &proof)",
+        instead: "($on || token.key.proves(binding, &proof))",
+    },
 ];

@@ -61,6 +61,10 @@ pub struct DevicePlan {
     pub by_source: Option<Mechanism>,
     /// The way in which it connects.
     pub way: LoginWay,
+    /// The seed for the channels of its connections, if TLS protects these.
+    pub channels: u64,
+    /// True if somebody may be in the middle of these, or its channel bindings may be wrong.
+    pub is_attacked: bool,
     /// True if it requests a token, and logs in with it from then on (XEP-0484).
     pub has_token: bool,
     /// True if it keeps its roster from one session to the next, and then asks only for the changes
@@ -97,6 +101,8 @@ pub struct PeerPlan {
 pub enum LoginWay {
     /// A stream over TCP (RFC 6120 §4).
     Tcp,
+    /// The same, protected by TLS (XEP-0368), to which a login can be bound.
+    Secured,
     /// A WebSocket (RFC 7395).
     WebSocket,
     /// A WebSocket behind a proxy that ends TLS.
@@ -201,6 +207,10 @@ impl RunPlan {
         if plan.has_source {
             plan.vouch();
         }
+        // Seeds that have found faults mean the same as before there was channel binding.
+        if matches!(seed % 32, 17 | 30) || matches!(seed % 256, 91 | 191) {
+            plan.secure(&mut SeededDraw::new(!seed.rotate_left(24)), is_calm);
+        }
         if matches!(seed % 5, 0 | 2) {
             plan.refine(&mut SeededDraw::new(seed.rotate_left(32)));
         }
@@ -240,6 +250,26 @@ impl RunPlan {
                 (device.way, device.has_token) = (LoginWay::Proxied, true);
                 device.login = if draw.percent(50) { PlannedLogin::Sasl2 } else { PlannedLogin::Bind2 };
             }
+        }
+    }
+
+    /// Protects some streams by TLS, and makes most of their clients bind their logins to it.
+    fn secure(&mut self, draw: &mut SeededDraw, is_calm: bool) {
+        for device in self.devices.iter_mut().filter(|device| device.way == LoginWay::Tcp) {
+            if draw.percent(30) {
+                continue;
+            }
+            (device.way, device.is_attacked) = (LoginWay::Secured, !is_calm);
+            device.channels = draw.below(1 << 31) as u64;
+            device.scram = [
+                Mechanism::ScramSha1Plus,
+                Mechanism::ScramSha256Plus,
+                Mechanism::ScramSha512Plus,
+                Mechanism::ScramSha256,
+            ][draw.below(4)];
+            device.login = [PlannedLogin::Plain, PlannedLogin::Scram, PlannedLogin::Sasl2, PlannedLogin::Bind2]
+                [draw.by_weight(&[5, 40, 15, 40])];
+            device.has_token = device.login.is_sasl2() && draw.percent(50);
         }
     }
 
@@ -327,6 +357,8 @@ impl DevicePlan {
                 [draw.by_weight(&[50, 15, 15, 20])],
             scram: Mechanism::ScramSha256,
             by_source: None,
+            channels: 0,
+            is_attacked: false,
             way: if draw.percent(15) { LoginWay::WebSocket } else { LoginWay::Tcp },
             has_token: false,
             keeps_roster: draw.percent(40),

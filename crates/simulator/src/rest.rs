@@ -20,6 +20,7 @@ pub(crate) fn come_to_rest(run: &mut SimulatedRun) {
     run.unstall();
     for device in &mut run.devices {
         device.reads = true;
+        device.plan.is_attacked = false;
         device.widen();
     }
     run.peer.iter_mut().for_each(SimulatedPeer::widen);

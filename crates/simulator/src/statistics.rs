@@ -20,6 +20,8 @@ pub struct RunStatistics {
     pub messages: u64,
     /// Copies of messages that arrived at clients.
     pub copies: u64,
+    /// Logins that were bound to their channels, and those that were refused for another channel.
+    pub bound_logins: (u64, u64),
     /// Deaths of nodes, and how many of them left a journal from which others could continue.
     pub node_deaths: (u64, u64),
     /// Operations of the store, and how many of them failed.
@@ -95,6 +97,7 @@ impl RunStatistics {
         let heard: usize = book.sessions.iter().map(|session| session.heard.len()).sum();
         let in_rooms: usize = book.stays.iter().map(|stay| stay.heard.len()).sum();
         self.copies += (heard + in_rooms) as u64;
+        self.bound_logins = book.bound_logins;
         self.operations = (called, failed);
     }
 
@@ -104,6 +107,8 @@ impl RunStatistics {
         self.sessions += other.sessions;
         self.messages += other.messages;
         self.copies += other.copies;
+        self.bound_logins.0 += other.bound_logins.0;
+        self.bound_logins.1 += other.bound_logins.1;
         self.node_deaths.0 += other.node_deaths.0;
         self.node_deaths.1 += other.node_deaths.1;
         self.operations.0 += other.operations.0;
@@ -125,6 +130,8 @@ impl fmt::Display for RunStatistics {
             self.runs, self.sessions, self.messages, self.copies
         )?;
         writeln!(f, "{} operations of the store, {} of them failed", self.operations.0, self.operations.1)?;
+        let (bound, refused) = self.bound_logins;
+        writeln!(f, "{bound} logins bound to their channels, {refused} refused for another one")?;
         let (deaths, journaled) = self.node_deaths;
         writeln!(f, "{deaths} deaths of nodes, {journaled} of them with a journal that had all")?;
         let Peaks { stanzas, bytes, mail, timers, requests } = self.peaks;

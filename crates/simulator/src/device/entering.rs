@@ -2,13 +2,14 @@
 //! XEP-0198 §5).
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use rookery_sasl::Mechanism;
 use rookery_sasl::client::{Announced, Exchange, Login};
-use rookery_sasl::{ChannelBindings, Mechanism};
 use rookery_testkit::login::{bind_request, sasl, stream_header};
 use rookery_testkit::server::PASSWORD;
 use rookery_testkit::websocket;
 use rookery_xml::{Element, ns};
 
+use super::channel::{BelievedOffer, binding_types};
 use super::{DOMAIN, DeviceStage, ManagedState, UserDevice};
 use crate::book::Book;
 use crate::plan;
@@ -78,19 +79,30 @@ impl UserDevice {
         let is_plain = matches!(self.plan.login, plan::PlannedLogin::Plain | plan::PlannedLogin::Sasl2);
         let mechanism = if is_plain { Mechanism::Plain } else { self.plan.scram };
         let mechanism = self.plan.by_source.unwrap_or(mechanism);
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        if !names.contains(&mechanism.name()) {
+        let types = binding_types(features);
+        self.check_channel(&names, types.as_deref(), book);
+        if !names.iter().any(|name| name == mechanism.name()) {
             return book.break_rule(format!("{} is not offered, but {names:?}", mechanism.name()));
         }
+        let BelievedOffer { mechanism, names, types } = self.believe(BelievedOffer { mechanism, names, types });
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let types: Option<Vec<&str>> = types.as_ref().map(|types| types.iter().map(String::as_str).collect());
         let username = format!("u{}", self.plan.account);
         let token = (mechanism == Mechanism::OAuthBearer).then(|| token_of(&username));
         let password = token.as_deref().unwrap_or(PASSWORD);
         let login = Login { username: &username, password, authzid: None };
-        let announced = Announced { mechanisms: &names, binding_types: None };
-        let started = Exchange::start(mechanism, &login, &ChannelBindings::default(), &announced);
-        let (exchange, initial) = started.expect("the password can be prepared");
+        let announced = Announced { mechanisms: &names, binding_types: types.as_deref() };
+        let started = Exchange::start(mechanism, &login, &self.bindings(), &announced);
+        let (mut exchange, initial) = started.expect("the password can be prepared");
+        if self.fault().is_some() {
+            // A client that knows XEP-0474 would notice the attack first.
+            exchange = exchange.without_downgrade_check();
+        }
         let auth = match is_sasl2 {
-            true => self.authenticate_and_more(mechanism.name(), &initial, &self.wish_for_token(features)),
+            true => {
+                let wish = self.wish_for_token(features);
+                self.authenticate_and_more(mechanism.name(), &initial, &wish)
+            }
             false => sasl("auth", Some(mechanism), &initial),
         };
         self.write(&auth, book);
@@ -132,6 +144,9 @@ impl UserDevice {
                 self.stage = DeviceStage::Authenticating(Box::new(exchange));
             }
             "success" => {
+                if !self.may_trust_channel(book) {
+                    return;
+                }
                 exchange.finish(&data).expect("a server that knows the password");
                 if is_sasl2 {
                     return self.succeeded(element, book);
@@ -139,6 +154,7 @@ impl UserDevice {
                 self.open_stream(book);
                 self.stage = DeviceStage::Restarted;
             }
+            _ if self.is_due_to_channel(element, book) => self.cut_off(book),
             _ => {
                 let condition = element.children().next().map(Element::name).unwrap_or_default();
                 self.registers = condition == "not-authorized" && book.removed.contains(&self.plan.account);
