@@ -2,14 +2,27 @@
 
 mod meanwhile;
 mod outage;
+mod rights;
 mod shards;
 
+use std::sync::Arc;
+
 use rookery_jid::Jid;
+use rookery_store::held::HeldStores;
+use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Security, Server, befriend};
 
 /// Returns two nodes of two shards each: the first node has shards 0 and 1, the second one 2 and 3.
 fn nodes() -> Server {
     Server::with(Config { shards: 4, nodes: 2, ..Config::default() })
+}
+
+/// Returns the same with their store, which may be taken away.
+fn nodes_with_a_store() -> (Arc<HeldStores>, Server) {
+    let held = HeldStores::new(Memory::stores());
+    held.set_flowing(true);
+    let server = Server::with(Config { shards: 4, nodes: 2, stores: held.stores(), ..Config::default() });
+    (held, server)
 }
 
 /// Logs in a user whose home is shard `home`, through shard `by_way_of`, with a resource.

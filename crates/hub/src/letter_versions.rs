@@ -5,8 +5,8 @@
 //!
 //! * 1: the letters of 0.2.0, which states no version.
 //! * 2: the mark of stanzas that may have come before ([`Packet::again`]), without which 0.2.0
-//!   would drop the stanza with it; what nodes tell each other about limits; and clients that have
-//!   begun their streams again after the login.
+//!   would drop the stanza with it; what nodes tell each other about limits and about removed
+//!   accounts; and clients that have begun their streams again after the login.
 //!
 //! [`Packet::again`]: rookery_fanout::Packet::again
 

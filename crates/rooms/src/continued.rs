@@ -182,9 +182,10 @@ fn loaded_with(
     let jid = continued.jid.clone();
     let (mut whole, unsaved) = (continued.take_whole(), continued.unsaved.take());
     let mut is_another = false;
-    if let (Ok(Some(stored)), Some(whole)) = (&loaded, &mut whole) {
-        is_another = !is_of_same_room(&stored.document, &whole.document);
-        forget_removed(whole, stored, unsaved.as_deref().unwrap_or_default());
+    if let (Ok(stored), Some(whole)) = (&loaded, &mut whole) {
+        is_another = stored.as_ref().is_some_and(|stored| !is_of_same_room(&stored.document, &whole.document));
+        let lately = world.state::<Directory>().removed_lately(world.uptime_ms());
+        forget_removed(whole, stored.as_ref(), unsaved.as_deref().unwrap_or_default(), &lately);
     }
     let room = match (&loaded, &whole) {
         (Ok(None), Some(whole)) => {

@@ -47,6 +47,9 @@ struct Unheeded {
     users: VecDeque<Jid>,
     /// The number of accounts that the rooms of each shard have forgotten.
     heeded: Map<usize, usize>,
+    /// The accounts that were removed lately, each with the time of that on the shards' clock, in
+    /// milliseconds: a room that is about to continue here may still know them.
+    lately: VecDeque<(u64, Jid)>,
 }
 
 /// The reason why a service has no place for one more room.
@@ -328,10 +331,17 @@ impl Directory {
         Ok((found, RsmAnswer { ends, index: Some(start), count: Some(hosted.public) }))
     }
 
-    /// Notes that an account was removed: loaded rooms forget it, see [`Directory::removed_since`].
-    pub(crate) fn account_removed(&self, user: Jid) {
+    /// Notes that an account was removed at this time: loaded rooms forget it, see
+    /// [`Directory::removed_since`].
+    pub(crate) fn account_removed(&self, user: Jid, now_ms: u64) {
         self.hosts().values_mut().for_each(|hosted| hosted.forget(&user));
         let mut unheeded = self.lock_unheeded();
+        let is_old = |(at, _): &mut (u64, Jid)| *at + LATELY_MS < now_ms;
+        while unheeded.lately.pop_front_if(is_old).is_some() {}
+        if unheeded.lately.len() >= MOST_LATELY {
+            unheeded.lately.pop_front();
+        }
+        unheeded.lately.push_back((now_ms, user.clone()));
         unheeded.users.push_back(user);
         self.removed.count.store(unheeded.before + unheeded.users.len(), Ordering::Release);
     }
@@ -346,6 +356,13 @@ impl Directory {
         let unheeded = self.lock_unheeded();
         let since = unheeded.users.iter().skip(seen.saturating_sub(unheeded.before));
         since.filter(|user| is_known(user)).cloned().collect()
+    }
+
+    /// Returns the accounts that were removed lately.
+    pub(crate) fn removed_lately(&self, now_ms: u64) -> BTreeSet<Jid> {
+        let unheeded = self.lock_unheeded();
+        let lately = unheeded.lately.iter().filter(|(at, _)| at + LATELY_MS >= now_ms);
+        lately.map(|(_, user)| user.clone()).collect()
     }
 
     /// Notes that the rooms of a shard have forgotten the first `count` accounts that were removed.
@@ -375,6 +392,12 @@ impl Directory {
         lock(&self.hosts)
     }
 }
+
+/// The time for which removed accounts are remembered in any case, in milliseconds: longer than a
+/// room is on its way from one home to the next.
+const LATELY_MS: u64 = 10 * 60 * 1000;
+/// The most accounts that are remembered for that time; of more, the latest.
+const MOST_LATELY: usize = 10_000;
 
 fn local(room: JidRef<'_>) -> String {
     room.local().unwrap_or_default().to_owned()
@@ -444,7 +467,7 @@ mod tests {
         directory.remove(jid("a").as_ref());
         assert_eq!(add("d", of_account(2)), Err(Full::Account));
         assert_eq!(add("d", of_account(3)), Ok(()));
-        directory.account_removed(Jid::parse("crone@example.org").unwrap());
+        directory.account_removed(Jid::parse("crone@example.org").unwrap(), 0);
         assert_eq!(all(&directory).len(), 3, "the rooms stay");
         assert_eq!(add("e", of_domain(1)), Ok(()), "and count for nobody");
         assert!(directory.hosts()["chat.example"].created.values().all(|&count| count == 1));
@@ -454,7 +477,7 @@ mod tests {
     fn removed_accounts_are_kept_until_all_shards_have_forgotten_them() {
         let directory = Directory::default();
         let users: Vec<_> = (0..5).map(|number| jid(&format!("u{number}"))).collect();
-        users.iter().for_each(|user| directory.account_removed(user.clone()));
+        users.iter().for_each(|user| directory.account_removed(user.clone(), 0));
         assert_eq!(directory.removed_since(3, |_| true), users[3..]);
         directory.heed(0, 2, 5);
         assert_eq!(directory.unheeded_removals(), 5, "the other shard may know them");
@@ -462,10 +485,25 @@ mod tests {
         assert_eq!((directory.unheeded_removals(), directory.removed_count()), (2, 5));
         assert_eq!(directory.removed_since(3, |_| true), users[3..]);
         assert!(directory.removed_since(4, |user| *user == users[3]).is_empty());
-        directory.account_removed(jid("u5"));
+        directory.account_removed(jid("u5"), 0);
         directory.heed(1, 2, 6);
         directory.heed(0, 2, 6);
         assert_eq!((directory.unheeded_removals(), directory.removed_count()), (0, 6));
+    }
+
+    /// A room may be on its way from another process meanwhile.
+    #[test]
+    fn removed_accounts_are_known_for_a_while_within_a_bound() {
+        let directory = Directory::default();
+        directory.account_removed(jid("a"), 1_000);
+        directory.heed(0, 1, 1);
+        directory.account_removed(jid("b"), 2_000);
+        assert_eq!(directory.removed_lately(1_000 + LATELY_MS), BTreeSet::from([jid("a"), jid("b")]));
+        assert_eq!(directory.removed_lately(1_001 + LATELY_MS), BTreeSet::from([jid("b")]));
+        (0..2 * MOST_LATELY).for_each(|number| directory.account_removed(jid(&format!("u{number}")), 3_000));
+        assert_eq!(directory.removed_lately(3_000).len(), MOST_LATELY);
+        directory.account_removed(jid("c"), 4_000 + LATELY_MS);
+        assert_eq!(directory.lock_unheeded().lately.len(), 1, "the old ones are dropped");
     }
 
     proptest! {

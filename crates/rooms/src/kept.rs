@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rookery_base::Map;
 use rookery_jid::Jid;
 use rookery_modkit::form::Form;
-use rookery_store::{RoomDocument, StoredRoom};
+use rookery_store::{Affiliated, RoomDocument, StoredRoom};
 use rookery_xml::Element;
 
 use super::application::WaitingApplicant;
@@ -66,13 +66,28 @@ pub(super) fn is_of_same_room(one: &RoomDocument, other: &RoomDocument) -> bool 
 
 /// Takes the rights out of a room that continues from another process's copy whose accounts were
 /// removed while the room had no home: the next accounts of these names must not inherit them.
-/// `unsaved` are the users whose newest rights the store has not taken.
-pub(super) fn forget_removed(whole: &mut StoredRoom, stored: &StoredRoom, unsaved: &[Jid]) {
-    let known: BTreeSet<_> = stored.affiliations.iter().map(|affiliated| &affiliated.user).chain(unsaved).collect();
-    whole.affiliations.retain(|affiliated| known.contains(&affiliated.user));
-    if stored.document.creator.is_none()
-        && let Some(creator) = whole.document.creator.take()
-    {
+/// `unsaved` are the users whose newest rights the store has not taken, and `removed` the accounts
+/// that were removed lately. Rights that the store has are never older than an account.
+pub(super) fn forget_removed(
+    whole: &mut StoredRoom,
+    stored: Option<&StoredRoom>,
+    unsaved: &[Jid],
+    removed: &BTreeSet<Jid>,
+) {
+    let has_rights: BTreeSet<_> =
+        stored.into_iter().flat_map(|stored| &stored.affiliations).map(|affiliated| &affiliated.user).collect();
+    let has_said: BTreeSet<_> =
+        stored.into_iter().flat_map(|stored| &stored.document.of_users).map(|(user, _)| user).collect();
+    let is_unsaved = |user: &Jid| stored.is_none() || unsaved.contains(user);
+    whole
+        .affiliations
+        .retain(|Affiliated { user, .. }| has_rights.contains(user) || is_unsaved(user) && !removed.contains(user));
+    whole.document.of_users.retain(|(user, _)| has_said.contains(user) || !removed.contains(user));
+    let has_lost = |creator: &mut Jid| match stored {
+        Some(stored) => stored.document.creator.is_none(),
+        None => removed.contains(creator),
+    };
+    if let Some(creator) = whole.document.creator.take_if(has_lost) {
         whole.affiliations.retain(|affiliated| affiliated.user != creator);
         whole.document.of_users.retain(|(user, _)| *user != creator);
     }
@@ -83,7 +98,7 @@ pub(super) const FORMAT: &str = "urn:rookery:room:0";
 
 #[cfg(test)]
 mod tests {
-    use rookery_store::{Affiliated, Affiliation};
+    use rookery_store::Affiliation;
 
     use super::*;
 
@@ -105,18 +120,46 @@ mod tests {
         assert!(is_of_same_room(&before, &without), "a room of an early version");
     }
 
+    fn user(name: &str) -> Jid {
+        Jid::parse(&format!("{name}@example.org")).expect("an address")
+    }
+
+    fn room(creator: Option<&str>, names: &[&str]) -> StoredRoom {
+        let affiliation = Affiliation::Admin;
+        let affiliated = |name: &&str| Affiliated { user: user(name), affiliation, nick: None, reason: None };
+        let of_users = names.iter().map(|name| (user(name), Vec::new())).collect();
+        let document = RoomDocument { creator: creator.map(user), of_users, ..document("a", None) };
+        StoredRoom { document, affiliations: names.iter().map(affiliated).collect() }
+    }
+
+    fn names(room: &StoredRoom) -> (Vec<&str>, Vec<&str>) {
+        let with_rights = room.affiliations.iter().filter_map(|affiliated| affiliated.user.local());
+        (with_rights.collect(), room.document.of_users.iter().filter_map(|(user, _)| user.local()).collect())
+    }
+
     #[test]
     fn removed_accounts_have_no_rights_in_a_room_that_continues() {
-        let user = |name: &str| Jid::parse(&format!("{name}@example.org")).expect("an address");
-        let room = |creator: Option<&str>, names: &[&str]| {
-            let affiliation = Affiliation::Admin;
-            let affiliated = |name: &&str| Affiliated { user: user(name), affiliation, nick: None, reason: None };
-            let document = RoomDocument { creator: creator.map(user), ..document("a", None) };
-            StoredRoom { document, affiliations: names.iter().map(affiliated).collect() }
-        };
         let mut whole = room(Some("creator"), &["creator", "new", "removed", "stays"]);
-        forget_removed(&mut whole, &room(None, &["stays"]), &[user("new"), user("creator")]);
-        let names: Vec<_> = whole.affiliations.iter().filter_map(|affiliated| affiliated.user.local()).collect();
-        assert_eq!((names, whole.document.creator), (vec!["new", "stays"], None));
+        let unsaved = [user("new"), user("creator")];
+        forget_removed(&mut whole, Some(&room(None, &["stays"])), &unsaved, &BTreeSet::new());
+        assert_eq!((names(&whole).0, &whole.document.creator), (vec!["new", "stays"], &None));
+    }
+
+    /// The store has forgotten what it had, and can't know the rest.
+    #[test]
+    fn rights_that_the_store_lacks_end_with_their_account_as_well() {
+        let mut whole = room(Some("owner"), &["again", "new", "owner", "removed"]);
+        let unsaved = [user("again"), user("new"), user("removed")];
+        let removed = BTreeSet::from([user("again"), user("removed")]);
+        forget_removed(&mut whole, Some(&room(Some("owner"), &["again", "owner"])), &unsaved, &removed);
+        let left = vec!["again", "new", "owner"];
+        assert_eq!(names(&whole), (left.clone(), left), "the next account of a name may have rights of its own");
+    }
+
+    #[test]
+    fn removed_accounts_have_no_rights_in_a_room_that_is_not_stored() {
+        let mut whole = room(Some("creator"), &["creator", "removed", "stays"]);
+        forget_removed(&mut whole, None, &[], &BTreeSet::from([user("creator"), user("removed")]));
+        assert_eq!((names(&whole), &whole.document.creator), ((vec!["stays"], vec!["stays"]), &None));
     }
 }

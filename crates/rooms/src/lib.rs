@@ -189,8 +189,8 @@ impl Module for Rooms {
         hooks.question::<affiliates::SetAffiliation>();
         hooks.question::<operate::Largest>();
         hooks.service(serve);
-        // The store has forgotten the account's affiliations; loaded rooms do the same.
-        hooks.account_removed(|world, user| world.state::<Directory>().account_removed(user.bare().to_jid()));
+        hooks.account_removed(spread::account_removed);
+        hooks.memo::<spread::RemovedElsewhere>();
         hooks.stopping(actor::upkeep::shut_down);
         hooks.handing_on(continued::hand_on);
         hooks.handing_on(said::hand_on);

@@ -31,6 +31,26 @@ impl Memo for Noted {
     }
 }
 
+/// Tells another node that an account was removed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct RemovedElsewhere(Jid);
+
+impl Memo for RemovedElsewhere {
+    const NAME: &'static str = "rooms account removed";
+    const SINCE: u16 = 2;
+
+    fn open(self, world: &mut World) {
+        world.state::<Directory>().account_removed(self.0, world.uptime_ms());
+    }
+}
+
+/// Handles the removal of an account: the rooms of all nodes forget it, as the store has.
+pub(super) fn account_removed(world: &mut World, user: JidRef<'_>) {
+    let user = user.bare().to_jid();
+    world.state::<Directory>().account_removed(user.clone(), world.uptime_ms());
+    world.tell_other_nodes(&RemovedElsewhere(user));
+}
+
 /// Adds a new room to the directories, if no limit is reached.
 pub(super) fn add(world: &mut World, room: JidRef<'_>, entry: RoomEntry, most: MostRooms) -> Result<(), Full> {
     world.state::<Directory>().add(room, entry.clone(), most)?;

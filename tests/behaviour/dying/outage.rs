@@ -1,21 +1,9 @@
 //! A node dies while the database is away or slow.
 
-use std::sync::Arc;
-
 use rookery_store::StoreError;
-use rookery_store::held::HeldStores;
-use rookery_store::memory::Memory;
-use rookery_testkit::{Config, Security, Server};
+use rookery_testkit::Security;
 
-use super::{WRITTEN_MS, at, back, enter, ids, kill, room_there};
-
-/// Returns two nodes of two shards each, and their store, which may be taken away.
-fn nodes_with_a_store() -> (Arc<HeldStores>, Server) {
-    let held = HeldStores::new(Memory::stores());
-    held.set_flowing(true);
-    let server = Server::with(Config { shards: 4, nodes: 2, stores: held.stores(), ..Config::default() });
-    (held, server)
-}
+use super::{WRITTEN_MS, at, back, enter, ids, kill, nodes_with_a_store, room_there};
 
 /// The recipient's home lives, but its archive doesn't have the message yet.
 #[test]
