@@ -42,7 +42,10 @@ fn servers_that_lie_are_refused() {
     assert_eq!(challenge(b"r=abc,s=QSXC,i=1"), ClientError::Nonce);
     assert_eq!(challenge(b"r=abcd,s=QSXC,i=4000000000"), ClientError::TooManyIterations);
     assert_eq!(challenge(b"r=abcd,s=?,i=1"), ClientError::Malformed);
-    assert_eq!(challenge(b"r=abcd,s=QSXC,i=1,h=AAAA"), ClientError::Downgrade);
+    let changed = b"r=abcd,s=QSXC,i=1,h=AAAA";
+    assert_eq!(challenge(changed), ClientError::Downgrade);
+    let unaware = begin("abc", Mechanism::ScramSha1).0.without_downgrade_check().challenge(changed, None);
+    assert!(unaware.is_ok(), "a client that doesn't know XEP-0474");
     let (mut exchange, _) = begin("abc", Mechanism::ScramSha1);
     assert_eq!(exchange.finish(b""), Err(ClientError::OutOfOrder));
     let (mut exchange, _) = begin("abc", Mechanism::ScramSha1);
