@@ -320,6 +320,12 @@ pub const MUTANTS: &[Mutant] = &[
         instead: "if $on || !world.serve_at_home(to.bare_str(), packet, to) {",
     },
     Mutant {
+        name: "moves: a request that waits for a list of rooms is left behind",
+        file: "crates/rooms/src/actor/upkeep.rs",
+        guard: "            room.remove_all(world, vec![332], None);\n        }\n    }\n",
+        instead: "            room.remove_all(world, vec![332], None);\n        }\n    }\n    if $on {\n        world.state_mut::<Actors>().slots.clear();\n    }\n",
+    },
+    Mutant {
         name: "moves: errors for senders whose node is away are dropped",
         file: "crates/hub/src/untold.rs",
         guard: "if untold.bytes + bytes > MOST_BYTES {",
