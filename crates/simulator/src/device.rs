@@ -6,9 +6,10 @@
 //! # Layout
 //!
 //! This file: the device and its connection. `line`: the connections to the server. `channel`: TLS
-//! below them. `entering`: the way to a session. `token`: logging in by a token. `hearing`: the handling of stanzas. `acting`:
-//! the actions of its user. `commanding`: those of an administrator. `publishing`: items that it
-//! publishes and receives. `roster`: its contacts. `seat`: its views of rooms.
+//! below them. `entering`: the way to a session. `token`: logging in by a token. `hearing`: the
+//! handling of stanzas. `acting`: the actions of its user. `commanding`: those of an administrator.
+//! `publishing`: items that it publishes and receives. `roster`: its contacts. `seat`: its views of
+//! rooms.
 
 mod acting;
 mod channel;
