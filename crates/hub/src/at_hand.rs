@@ -25,8 +25,17 @@ pub(crate) struct AtHand {
     pub(crate) roster: Option<Box<KnownItems>>,
     /// Set if modules decide for each session which stanzas for the account it gets.
     pub(crate) is_screened: bool,
-    /// True while the store has not returned the documents yet.
-    pub(crate) is_loading: bool,
+    /// Set while the store has not returned the documents yet.
+    pub(crate) loading: Option<DocumentsWait>,
+}
+
+/// The wait for the documents of an account.
+#[derive(Default)]
+pub(crate) struct DocumentsWait {
+    /// True if the store has failed, so that the next session has to ask it again.
+    pub(crate) has_failed: bool,
+    /// Sessions that aren't bound before it ends.
+    pub(crate) sessions: Vec<Custody>,
 }
 
 /// A document: the current version, and the one that the store is known to have.

@@ -41,7 +41,7 @@ impl World {
             Ok(address) => address,
             Err(error) => return self.out.events.push_back(Event::Bound(link, Err(error))),
         };
-        let is_first = self.links_of(account.as_ref()).is_empty();
+        let is_first = self.is_without_heirs(account.as_ref());
         let session = self.open_session(link, &address);
         if is_anonymous {
             // The store has nothing about an account of one session.
@@ -50,17 +50,44 @@ impl World {
         if is_first {
             self.load_documents(session, account.as_ref());
         }
-        self.bind_behind_older(session, address);
+        self.bind_behind_others(session, address, is_first);
+    }
+
+    /// Returns whether an account has no session here, or only some of an account of this name that
+    /// was removed.
+    fn is_without_heirs(&self, account: JidRef<'_>) -> bool {
+        let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
+        let user = user.and_then(|user| self.people.users.get(user as usize));
+        let mut links = user.into_iter().flat_map(|user| &user.links);
+        links.all(|&link| self.session_at(link).is_none_or(|session| session.disinherits))
     }
 
     /// Binds a new session when no older one of its full JID has stanzas left to handle: others
-    /// would take these for the newer one's, and their presence for the newest.
-    fn bind_behind_older(&mut self, session: SessionRef, address: Jid) {
-        if let Some(backlog) = self.older_backlog(session.link, &address) {
-            let (custody, settled) = Custody::apart();
-            backlog.successors.push(custody);
-            return self.wait_in_order(session, settled, move |world, _| world.bind_behind_older(session, address));
-        }
+    /// would take these for the newer one's, and their presence for the newest. The documents of
+    /// the account are in memory by then, unless the session itself is loading them.
+    fn bind_behind_others(&mut self, session: SessionRef, address: Jid, is_loading: bool) {
+        let waits = if let Some(backlog) = self.older_backlog(session.link, &address) {
+            Some(&mut backlog.successors)
+        } else if is_loading {
+            None
+        } else {
+            self.people.returning.hurry(address.bare_str());
+            match self.documents_wait(address.as_ref()) {
+                Some(wait) if wait.has_failed => {
+                    self.load_documents(session, address.bare());
+                    None
+                }
+                wait => wait.map(|wait| &mut wait.sessions),
+            }
+        };
+        let Some(waits) = waits else { return self.read_bound(session, address) };
+        let (custody, settled) = Custody::apart();
+        waits.push(custody);
+        self.wait_in_order(session, settled, move |world, _| world.bind_behind_others(session, address, is_loading));
+    }
+
+    /// Binds a new session when its contacts are known.
+    fn read_bound(&mut self, session: SessionRef, address: Jid) {
         let contacts = self.stores.rosters.contacts(address.bare());
         self.wait_in_order(session, contacts, move |world, contacts| world.bound(session, address, contacts));
     }

@@ -8,6 +8,8 @@
 //!
 //! # Invariants
 //!
+//! * No session is bound before the documents of its account are in memory: what it changes would
+//!   replace them.
 //! * Nothing is delivered to an account whose documents aren't in memory: stanzas wait for them,
 //!   in order.
 //! * A change is in memory at once and in the store a little later. If the store refuses it,
@@ -27,7 +29,7 @@ use rookery_stream::error::Condition;
 use tracing::warn;
 
 use crate::World;
-use crate::at_hand::{AbsentQueue, AbsentState, AtHand, KeptDocument, MAX_ABSENT_BYTES, WAITING};
+use crate::at_hand::{AbsentQueue, AbsentState, AtHand, DocumentsWait, KeptDocument, MAX_ABSENT_BYTES, WAITING};
 use crate::calls::AnyDocument;
 use crate::event::Event;
 use crate::failure::condition;
@@ -160,7 +162,7 @@ impl World {
         if !self.catalogue.registry.has_documents() {
             return;
         }
-        let Some(Loading(hold)) = self.begin_loading(account) else { return };
+        let Some(loading) = self.begin_loading(account) else { return };
         let loaded = self.stores.documents.starting(account, PREFIX);
         let account = account.bare().to_jid();
         self.wait_in_order(session, loaded, move |world, loaded| match loaded {
@@ -168,12 +170,12 @@ impl World {
                 let at_hand = AtHand::read(&world.catalogue.registry, account.as_ref(), &documents);
                 world.with_roster(Some(session), &account.clone(), at_hand, move |world, at_hand| {
                     world.have_at_hand(session, &account, at_hand);
-                    world.release(hold);
+                    world.end_loading(loading);
                 });
             }
             Err(error) => {
                 world.have_at_hand(session, &account, Err(error));
-                world.release(hold);
+                world.end_loading(loading);
             }
         });
     }
@@ -183,14 +185,29 @@ impl World {
     pub(crate) fn begin_loading(&mut self, account: JidRef<'_>) -> Option<Loading> {
         self.people.absent.forget(account.bare_str());
         if self.catalogue.registry.has_documents() {
-            self.set_at_hand(account, Some(AtHand { is_loading: true, ..AtHand::default() }));
+            let loading = Some(DocumentsWait::default());
+            self.set_at_hand(account, Some(AtHand { loading, ..AtHand::default() }));
         }
         self.hold(account).map(Loading)
     }
 
-    /// Delivers to an account everything that has waited since [`World::begin_loading`].
+    /// Delivers to an account everything that has waited since [`World::begin_loading`]. Documents
+    /// that aren't in memory by now are loaded by the next session.
     pub(crate) fn end_loading(&mut self, Loading(hold): Loading) {
+        let is_loading = self.documents_wait(hold.account.as_ref()).is_some();
+        if is_loading {
+            let loading = Some(DocumentsWait { has_failed: true, ..DocumentsWait::default() });
+            let account = hold.account.clone();
+            self.set_at_hand(account.as_ref(), Some(AtHand { loading, ..AtHand::default() }));
+        }
         self.release(hold);
+    }
+
+    /// Returns the wait for the documents of an account that has a session; `None` if they are in
+    /// memory.
+    pub(crate) fn documents_wait(&mut self, account: JidRef<'_>) -> Option<&mut DocumentsWait> {
+        let user = self.user_named(self.hash(account.bare_str()), account.bare_str())?;
+        self.people.users.get_mut(user as usize)?.at_hand.as_mut()?.loading.as_mut()
     }
 
     /// Loads the required documents of an account, from which stanzas are withheld until then.
@@ -384,7 +401,7 @@ impl World {
     /// may still be on their way.
     pub(crate) fn keep_absent(&mut self, account: &str, mut at_hand: AtHand) {
         at_hand.is_screened = false;
-        if !at_hand.is_loading {
+        if at_hand.loading.is_none() {
             let now = self.time();
             self.people.absent.keep(account, now, at_hand);
             self.people.absent.forget_old(now);

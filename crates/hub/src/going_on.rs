@@ -11,13 +11,15 @@
 //! * The store is asked for a few accounts and rooms at a time, whatever their number. If it is
 //!   busy or unreachable, it is asked again, for as long as it takes: no session ends and no
 //!   message is bounced because the server was stopped.
+//! * A new session of the account is bound when these are available again, and is ahead of other
+//!   accounts.
 //! * All sessions of an account are available again before any of them ends: if two got a message
 //!   to the bare JID, the one that continues has it, and the other doesn't give it back.
 //! * A session that can't continue ends like any other, and its contacts are told.
 
 use std::collections::BTreeMap;
 
-use rookery_fanout::{Link, Packet, To, UnackedBounds};
+use rookery_fanout::{Link, Packet, UnackedBounds};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::StoreError;
 use rookery_stream::error::StreamError;
@@ -285,7 +287,6 @@ impl World {
         for (session, back) in back {
             self.is_here_again(session, back);
         }
-        self.show_meanwhile(&sessions);
         self.end_those(&ending);
         if let Some(ReturningJob::Account(account)) = self.people.returning.jobs.get_mut(job) {
             let (jid, loading) = (account.jid.clone(), account.loading.take());
@@ -321,24 +322,6 @@ impl World {
         self.touch(session.link);
         if is_uncalled && let Some(packet) = self.outboxes.newest_urgent(session.link) {
             self.call_unattended(&packet, session.link);
-        }
-    }
-
-    /// Shows sessions that are available again and those that have begun meanwhile to each other
-    /// (RFC 6121 §4.2.2).
-    fn show_meanwhile(&mut self, returned: &[SessionRef]) {
-        let Some(user) = returned.iter().find_map(|session| Some(self.session(*session)?.user)) else { return };
-        let mut shown = Vec::new();
-        self.for_each_link(Some(user), |world, link| {
-            let presence = world.session_at(link).filter(|found| found.is_available());
-            let presence = presence.and_then(|found| found.presence.clone());
-            let is_new = world.reference(link).is_none_or(|session| !returned.contains(&session));
-            shown.extend(presence.map(|presence| (link, presence, is_new)));
-        });
-        for (link, _, is_new) in &shown {
-            for (_, presence, _) in shown.iter().filter(|(.., other_is_new)| other_is_new != is_new) {
-                self.push_paced(*link, presence, To::Bare);
-            }
         }
     }
 

@@ -100,6 +100,15 @@ impl Returning {
         self.waiting.push_back(job);
     }
 
+    /// Lets an account continue next, if somebody waits for it.
+    pub(crate) fn hurry(&mut self, account: &str) {
+        let jobs = &self.jobs;
+        let is_its = |job: &usize| matches!(jobs.get(*job), Some(ReturningJob::Account(waiting)) if waiting.jid.as_str() == account);
+        if let Some(job) = self.waiting.iter().position(is_its).and_then(|at| self.waiting.remove(at)) {
+            self.waiting.push_front(job);
+        }
+    }
+
     pub(crate) fn account(&self, job: usize) -> Option<&ReturningAccount> {
         match self.jobs.get(job)? {
             ReturningJob::Account(account) => Some(account),

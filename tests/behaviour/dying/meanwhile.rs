@@ -5,6 +5,7 @@ use rookery_hub::Value;
 use rookery_jid::Jid;
 use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
+use rookery_testkit::login::bind_request;
 use rookery_testkit::{Client, Config, Security, Server, befriend};
 
 use super::{WRITTEN_MS, at, back, ids, kill, nodes, say};
@@ -242,9 +243,12 @@ fn what_a_returning_session_has_got_is_not_given_back_to_it() {
     held.set_flowing(true);
     let mut phone = server.connect_at(0);
     phone.log_in(&jid.to_bare(), Security::Plain);
-    phone.bind("phone");
+    phone.send(&bind_request(Some("phone")));
+    server.settle();
     held.release_all();
     server.settle();
+    let bound = phone.expect_element();
+    phone.take_bound(&bound);
     let (mut desk, _) = back(&server, &jid, &id, 0, 1);
     assert_eq!(desk.bodies(), [""; 0]);
 }

@@ -7,6 +7,7 @@ use rookery_store::StoreError;
 use rookery_store::held::HeldStores;
 use rookery_store::memory::Memory;
 use rookery_testkit::Config;
+use rookery_testkit::login::bind_request;
 use rookery_xml::Element;
 
 use super::*;
@@ -101,29 +102,64 @@ fn a_store_that_is_away_for_a_while_costs_nobody_a_session() {
     assert_eq!(romeo.bodies(), ["here?"], "it takes messages to the bare JID");
 }
 
-/// A session that begins while others wait for the store sees them as soon as they are available
-/// again, and is seen by those of its own account. Nobody else is told that they are.
+/// A session that begins while others wait for the store sees them: probes wait for those of
+/// contacts, and it isn't bound before those of its own account are available again.
 #[test]
 fn a_session_that_begins_meanwhile_sees_those_that_continue() {
     let (server, held) = with_held(2);
     let [mut juliet, mut romeo] = ["juliet/balcony", "romeo/orchard"].map(|name| server.online(name));
     befriend(&mut juliet, &mut romeo);
+    befriend(&mut server.online("nurse/house"), &mut romeo);
     let ids = [juliet.enable(), romeo.enable()];
     let _ = [&mut juliet, &mut romeo].map(Client::all);
     assert!(!server.hand_over_early(AWAY_MS, || held.set_flowing(false)));
     held.set_flowing(true);
+    let mut nurse = server.login("nurse/house");
+    nurse.send("<presence/>");
+    assert_eq!(available_addresses(&nurse.all()), [nurse.full()]);
     let mut late = juliet.again();
-    late.bind("late");
-    late.send("<presence/>");
-    assert_eq!(available_addresses(&late.all()), [late.full()]);
+    late.send(&bind_request(Some("late")));
+    late.expect_nothing();
     assert!(held.release_all() > 0, "the others wait for the store");
+    server.settle();
+    assert_eq!(available_addresses(&nurse.all()), [romeo.full()]);
+    let bound = late.expect_element();
+    late.take_bound(&bound);
+    late.send("<presence/>");
     let mut seen = available_addresses(&late.all());
     seen.sort_unstable();
-    assert_eq!(seen, [juliet.full(), romeo.full()]);
+    assert_eq!(seen, [juliet.full(), late.full(), romeo.full()]);
     let (mut juliet, _) = back(&juliet, &ids[0], 0);
     assert_eq!(available_addresses(&juliet.all()), [late.full()]);
-    let (mut romeo, _) = back(&romeo, &ids[1], 0);
-    assert_eq!(available_addresses(&romeo.all()), [late.full()]);
+}
+
+/// What a session that begins meanwhile changes doesn't replace what the store has.
+#[test]
+fn a_session_that_begins_meanwhile_adds_to_the_block_list() {
+    let (server, held) = with_held(2);
+    let mut juliet = server.online("juliet/balcony");
+    juliet.enable();
+    let block = |whom: &str| {
+        format!("<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='{whom}@example.org'/></block></iq>")
+    };
+    juliet.send(&block("romeo"));
+    juliet.all();
+    assert!(!server.hand_over_early(AWAY_MS, || held.set_flowing(false)));
+    held.set_flowing(true);
+    let mut late = juliet.again();
+    late.send(&bind_request(Some("late")));
+    late.expect_nothing();
+    held.release_all();
+    server.settle();
+    let bound = late.expect_element();
+    late.take_bound(&bound);
+    late.send(&block("nurse"));
+    late.send("<iq type='get' id='l'><blocklist xmlns='urn:xmpp:blocking'/></iq>");
+    let all = late.all();
+    let list = all.iter().find(|found| found.attr("id") == Some("l")).expect("a reply");
+    let list = list.child("blocklist", "urn:xmpp:blocking").expect("a list");
+    let blocked: Vec<_> = list.children().filter_map(|item| item.attr("jid")).collect();
+    assert_eq!(blocked, ["nurse@example.org", "romeo@example.org"]);
 }
 
 /// Makes one question fail that the server asks the store at its start, in a restart for each of
