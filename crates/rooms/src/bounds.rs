@@ -7,7 +7,7 @@ use super::limits::{
     AFFILIATION_BYTES, INVITATIONS, REGISTRATIONS, REQUESTS, ROOMS_OF_ACCOUNT, ROOMS_OF_DOMAIN, SEATS_OF_ACCOUNT,
     SEATS_OF_DOMAIN,
 };
-use super::{actor, approve, avatar, ghosts, hats, history, invite, said, voices};
+use super::{actor, approve, avatar, directory, ghosts, hats, history, invite, said, voices};
 
 /// All bounds of rooms.
 pub(super) const BOUNDS: &[Bound] = &[
@@ -20,6 +20,13 @@ pub(super) const BOUNDS: &[Bound] = &[
         Unit::Number,
     )
     .or("the oldest are forgotten: a message that is sent again may get another id"),
+    Bound::on(
+        "accounts removed in the last ten minutes, whose rights in rooms of other nodes end",
+        Per::Server,
+        Most::Fixed(directory::MOST_LATELY as u64),
+        Unit::Number,
+    )
+    .or("the oldest are forgotten"),
     rooms(Per::Domain, "max_rooms").or("its creator gets <resource-constraint/>").kept_in(&["rooms"]),
     rooms(Per::Account, ROOMS_OF_ACCOUNT).or("its creator gets <not-allowed/>"),
     rooms(Per::RemoteDomain, ROOMS_OF_DOMAIN).or("its creator gets <not-allowed/>"),

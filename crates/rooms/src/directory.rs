@@ -397,7 +397,7 @@ impl Directory {
 /// room is on its way from one home to the next.
 const LATELY_MS: u64 = 10 * 60 * 1000;
 /// The most accounts that are remembered for that time; of more, the latest.
-const MOST_LATELY: usize = 10_000;
+pub(crate) const MOST_LATELY: usize = 10_000;
 
 fn local(room: JidRef<'_>) -> String {
     room.local().unwrap_or_default().to_owned()
