@@ -14,7 +14,7 @@ pub use crate::event::BindError;
 use crate::event::Event;
 use crate::parts::User;
 use crate::passage::Notes;
-use crate::session::{RosterInterest, Session, SessionBacklog, SessionContact, SessionRef};
+use crate::session::{RosterInterest, Session, SessionContact, SessionRef};
 use crate::settings::Conflict;
 use crate::trace::Step;
 use crate::{World, delay};
@@ -66,8 +66,8 @@ impl World {
     /// would take these for the newer one's, and their presence for the newest. The documents of
     /// the account are in memory by then, unless the session itself is loading them.
     fn bind_behind_others(&mut self, session: SessionRef, address: Jid, is_loading: bool) {
-        let waits = if let Some(backlog) = self.older_backlog(session.link, &address) {
-            Some(&mut backlog.successors)
+        let waits = if let Some(older) = self.older_with_stanzas(session.link, &address) {
+            Some(self.waiting.successors.entry(older).or_default())
         } else if is_loading {
             None
         } else {
@@ -92,9 +92,9 @@ impl World {
         self.wait_in_order(session, contacts, move |world, contacts| world.bound(session, address, contacts));
     }
 
-    /// Returns the stanzas that wait in a session with this full JID that is older than that of the
-    /// link. It may have lost its connection. `None` if none wait.
-    fn older_backlog(&mut self, newer: Link, address: &Jid) -> Option<&mut SessionBacklog> {
+    /// Returns a session with this full JID that is older than that of the link and has stanzas
+    /// that wait for the store. It may have lost its connection.
+    fn older_with_stanzas(&self, newer: Link, address: &Jid) -> Option<SessionRef> {
         let user = self.people.users.get(self.session_at(newer)?.user as usize)?;
         let has_stanzas = |session: &Session| session.rare.as_ref().is_some_and(|rare| !rare.backlog.queue.is_empty());
         // They are in the order of their beginnings.
@@ -102,7 +102,14 @@ impl World {
         let found = older.find(|&link| {
             self.outboxes.address(link) == Some(address) && self.session_at(link).is_some_and(has_stanzas)
         });
-        Some(&mut self.at_mut(found?)?.rare().backlog)
+        self.reference(found?)
+    }
+
+    /// Lets newer sessions of its full JID begin, which have waited for a session.
+    fn make_way(&mut self, session: SessionRef) {
+        if !self.waiting.successors.is_empty() {
+            self.waiting.successors.remove(&session);
+        }
     }
 
     /// Sets the language of a session's stanzas that name none: its stream's `xml:lang` (RFC 6120
@@ -305,7 +312,6 @@ impl World {
         if let Some(rare) = &mut found.rare {
             let paused = !rare.backlog.throttled && std::mem::take(&mut rare.backlog.paused);
             rare.backlog.queue = VecDeque::new();
-            rare.backlog.successors = Vec::new();
             if !rare.is_needed() {
                 found.rare = None;
             }
@@ -313,6 +319,7 @@ impl World {
                 self.out.events.push_back(Event::Resume(session.link));
             }
         }
+        self.make_way(session);
         if gone {
             self.end(session.link);
         }
@@ -342,6 +349,7 @@ impl World {
         // Its link may belong to another session soon.
         self.watched.senders.sent.remove(&link);
         let Some(session) = self.people.sessions.get_mut(link).and_then(Option::take) else { return };
+        self.make_way(SessionRef { link, serial: session.serial });
         if let Some(user) = self.people.users.get_mut(session.user as usize) {
             debug_assert!(user.links.contains(&link), "a user knows its sessions");
             user.links.retain(|&other| other != link);

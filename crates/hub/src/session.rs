@@ -112,8 +112,6 @@ pub(crate) struct SessionBacklog {
     pub paused: bool,
     /// True if the session sent too fast: reading is paused for that, whatever else waits.
     pub throttled: bool,
-    /// Newer sessions of the same full JID, which aren't bound before all stanzas are handled.
-    pub successors: Vec<Custody>,
 }
 
 impl Session {

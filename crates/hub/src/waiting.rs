@@ -30,6 +30,8 @@ pub(crate) struct LaterWork {
     /// Mail for homes on their way here from another node, and its bytes.
     pub(crate) kept: (VecDeque<Parcel>, usize),
     pub(crate) untold: UntoldErrors,
+    /// Sessions that aren't bound before all stanzas of an older one of their full JID are handled.
+    pub(crate) successors: Map<SessionRef, Vec<Custody>>,
     /// The custody in which the world works at this moment.
     pub(crate) custody: Option<Custody>,
 }
@@ -46,6 +48,7 @@ impl LaterWork {
             wakeups,
             kept: (VecDeque::new(), 0),
             untold: UntoldErrors::default(),
+            successors: Map::default(),
             custody: None,
         }
     }

@@ -98,9 +98,9 @@ const AGAIN: &str = "\n  again: cargo run -p rookery-simulator -- --seed ";
 ///   the present one, expected sessions to go on whose clients had been gone for ten minutes, and
 ///   forgot that a paused node had been told to leave. A change of a room's occupants waited a
 ///   second for the journal behind a message there, and a node died meanwhile.
-/// * The presence of an older session counted as that of a newer one with its full JID. Clients that
-///   came while others were not yet back from a restart never saw these, and replaced what their
-///   account had blocked if the others were their own account's. The simulator took the
+/// * The presence of an older session counted as that of a newer one with its full JID. Clients
+///   that came while others were not yet back from a restart never saw these, and replaced what
+///   their account had blocked if the others were their own account's. The simulator took the
 ///   effect of a refusal for a fault that crossed a request after a withdrawn one.
 ///
 /// The meaning of a seed changes with the simulator, so each fault also has a test of its own.

@@ -133,7 +133,7 @@ fn a_session_that_begins_meanwhile_sees_those_that_continue() {
     assert_eq!(available_addresses(&juliet.all()), [late.full()]);
 }
 
-/// What a session that begins meanwhile changes doesn't replace what the store has.
+/// A session that begins meanwhile changes what the store has, and doesn't replace it.
 #[test]
 fn a_session_that_begins_meanwhile_adds_to_the_block_list() {
     let (server, held) = with_held(2);
